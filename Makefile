@@ -1,0 +1,61 @@
+# One door. `make` alone explains each target; each does its own set-up in a fresh clone.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+export PYTHON
+READY := .venv/.ready
+RUN := .venv/bin/python
+PYTEST := $(RUN) -m pytest
+RESULTS := benchmarks/results
+
+.PHONY: help demo test check style types bench docs prove lock format clean
+
+help: ## Explain each target
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Play a stream in the terminal: events arrive, the watermark moves, panes appear
+	$(RUN) -m strandline.demo
+
+test: style types ## Everything CI runs: check, plus the laws with their coverage table (minutes)
+	$(PYTEST) -n 2 --dist loadfile -m "not prove"
+
+check: style types ## Style, types, import rings, fast tests: no JVM, under two minutes
+	$(PYTEST) -n 2 -q
+
+style: $(READY) ## Ruff only: lint and format
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+types: $(READY) ## Mypy only: strict
+	$(RUN) -m mypy
+
+bench: $(READY) ## Measure the kernel against a plain Polars group_by
+	$(RUN) -m benchmarks.kernel
+
+docs: $(READY) ## Write the generated pages of docs/ again
+	$(RUN) -m docs.generate
+
+prove: $(READY) ## The long lane, outside CI: ten times the examples, freshly drawn; writes benchmarks/results/
+	@mkdir -p $(RESULTS)
+	@{ echo "# make prove, $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
+	   STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadfile -m "" | sed "/^bringing up nodes/d"; } | tee $(RESULTS)/prove.txt
+
+lock: ## Resolve requirements.lock again from pyproject.toml (needs uv)
+	@command -v uv >/dev/null || { echo "error: uv is not installed."; echo "  fix: python3 -m pip install uv"; exit 1; }
+	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --extra testing --group dev pyproject.toml --output-file requirements.lock
+
+format: $(READY) ## Let ruff mend what it can
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+clean: ## Remove everything that make has made, .venv included
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml tools/setup
+	@tools/setup
+	@touch $@

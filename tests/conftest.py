@@ -1,0 +1,29 @@
+"""What every test shares: Hypothesis profiles, and tables shown at the end of the run."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.lanes import LANE, examples
+
+# Time is shared with other jobs in CI, so neither a deadline nor a slow draw is a fault.
+_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile(
+    "ci", max_examples=examples(100), derandomize=True, deadline=None, suppress_health_check=_SLOW_IS_FINE
+)
+settings.register_profile(
+    "prove", max_examples=examples(100), deadline=None, print_blob=True, suppress_health_check=_SLOW_IS_FINE
+)
+settings.load_profile(LANE)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests left with `record_property("table", text)`: it survives xdist, where print() does not."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "call":
+                for name, text in report.user_properties:
+                    if name == "table":
+                        terminalreporter.section(report.nodeid)
+                        terminalreporter.write_line(str(text))
