@@ -1,0 +1,88 @@
+"""Every error that Strandline raises on purpose.
+
+    StrandlineError            what went wrong, and what to do about it
+    ├── DescriptionError       a window, trigger, aggregate or stream that makes no sense by itself
+    ├── CheckFailed            a flow whose parts do not fit together: all its problems at once
+    ├── ExpressionError        a text expression that cannot be read, or not without Spark
+    ├── DataError              a value that a computation cannot take, such as a sum that overflows
+    ├── StateError             bytes that are not the state they claim to be
+    └── TranscriptError        a transcript or a step of play that cannot be understood
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class StrandlineError(Exception):
+    """Say what is wrong and how to mend it.
+
+    >>> print(StrandlineError("The gap is zero.", fix="Give a positive span, such as gap='10s'."))
+    The gap is zero.
+      fix: Give a positive span, such as gap='10s'.
+    """
+
+    def __init__(self, what: str, *, fix: str) -> None:
+        super().__init__(what, fix)
+        self.what = what
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  fix: {self.fix}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.fix)
+
+
+def _rebuild(kind: type[StrandlineError], what: str, fix: str) -> StrandlineError:
+    return kind(what, fix=fix)
+
+
+class DescriptionError(StrandlineError):
+    """A description that cannot mean anything."""
+
+
+class ExpressionError(StrandlineError):
+    """A text expression that cannot be read, or cannot be run without Spark."""
+
+
+class DataError(StrandlineError):
+    """A value that the computation cannot take."""
+
+
+class StateError(StrandlineError):
+    """State bytes that cannot be trusted."""
+
+
+class TranscriptError(StrandlineError):
+    """A transcript, or a step given to play, that cannot be understood."""
+
+
+class CheckFailed(StrandlineError):
+    """All that is wrong with a flow, at once."""
+
+    def __init__(self, problems: Sequence[StrandlineError]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        lines = [f"{i}. {p.what}\n     fix: {p.fix}" for i, p in enumerate(self.problems, 1)]
+        super().__init__(
+            f"The flow has {count} problem{'s' if count != 1 else ''}:\n" + "\n".join(lines),
+            fix="Mend each as said above.",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return CheckFailed, (self.problems,)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """End a fix with the nearest known names, or with all of them when none is near.
+
+    >>> did_you_mean("amuont", ["amount", "user"])
+    "Did you mean 'amount'?"
+    """
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    if near:
+        return "Did you mean " + " or ".join(repr(n) for n in near) + "?"
+    return "Known: " + ", ".join(repr(n) for n in known) + "." if known else "There are none."

@@ -1,0 +1,282 @@
+"""Is a flow right? All that can be known before the start is said before the start, and all at once.
+
+`RULES` reads as the plan: each rule looks at one stage and yields what is wrong with it. Rules may assume that
+the ones before them in the list found nothing about columns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from strandline.errors import CheckFailed, DescriptionError, StrandlineError, did_you_mean
+from strandline.model.aggregates import NEVER, Aggregate, Merge, takes_back
+from strandline.model.expressions import parse
+from strandline.model.firing import closes, ends, fires_once
+from strandline.model.flow import Flow, Node, SourceNode, StageNode, WhereNode, stage_before
+from strandline.model.lineage import base_of, lateness_of, longest, retracts, schema_of, shown_type
+from strandline.model.panes import HIDDEN, RESERVED
+from strandline.model.triggers import AfterWatermark, OnEvent, When, walk
+from strandline.model.types import Schema, Type
+from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session, Tumbling
+
+Problems = Iterator[StrandlineError]
+MANY_PANES: Final = 500
+
+
+def check(flow: Flow) -> list[str]:
+    """Raise CheckFailed with every problem of a flow; return its risks as sentences."""
+    problems = [*_names(flow)]
+    for node in flow.nodes:
+        problems += check_node(node)
+    if problems:
+        raise CheckFailed(problems)
+    return [risk for node in flow.nodes if isinstance(node, StageNode) for risk in risks(node)]
+
+
+def check_node(node: Node) -> list[StrandlineError]:
+    """What is wrong with a node itself, given that what comes before it is right."""
+    try:
+        if not isinstance(node, SourceNode) and schema_of(node.parent) is None:
+            return [*_stage_rules(node, None)]
+    except StrandlineError:
+        return []  # the node before it is wrong, and says so itself
+    try:
+        schema = None if isinstance(node, SourceNode) else schema_of(node.parent)
+        found = [*_stateless(node, schema), *_stage_rules(node, schema)]
+        if not found:
+            schema_of(node)
+    except StrandlineError as problem:
+        return [problem]
+    return found
+
+
+def _stage_rules(node: Node, schema: Schema | None) -> Problems:
+    if isinstance(node, StageNode):
+        rules = (*COLUMN_RULES, *RULES) if schema is not None else RULES
+        for rule in rules:
+            yield from rule(node, schema or Schema(()))
+
+
+def risks(stage: StageNode) -> list[str]:
+    """What is allowed and may still surprise."""
+    found = []
+    if isinstance(stage.window, Global) and stage.window.ttl is None:
+        found.append(f"The stage {stage.name!r} keeps every key for ever: give Global(ttl=...) if keys come and go.")
+    if isinstance(stage.window, Hopping) and stage.window.size // stage.window.every > MANY_PANES:
+        count = stage.window.size // stage.window.every
+        found.append(f"The stage {stage.name!r} shows each event in {count} windows: a longer every= shows fewer panes.")
+    return found
+
+
+def _names(flow: Flow) -> Problems:
+    for kind in (SourceNode, StageNode):
+        counts = Counter(node.name for node in flow.nodes if isinstance(node, kind))
+        for name, count in counts.items():
+            if count > 1:
+                what = "source" if kind is SourceNode else "stage"
+                yield DescriptionError(
+                    f"{count} {what}s are named {name!r}: the name is the identity of its state.",
+                    fix="Give each its own name.",
+                )
+
+
+def _stateless(node: Node, schema: Schema | None) -> Problems:
+    if isinstance(node, SourceNode):
+        yield from _source(node)
+    if isinstance(node, WhereNode) and schema is not None:
+        yield from _boolean(".where()", node.condition.text, schema)
+
+
+def _source(node: SourceNode) -> Problems:
+    columns = node.source.schema
+    for name in columns:
+        if name.startswith(HIDDEN):
+            yield DescriptionError(
+                f"The column {name!r} of source {node.name!r} starts with '{HIDDEN}', which is kept for Strandline.",
+                fix="Rename it.",
+            )
+    if isinstance(node.time, str):
+        if node.time not in columns:
+            yield DescriptionError(
+                f"The source {node.name!r} has no column {node.time!r} to take its time from.",
+                fix=did_you_mean(node.time, columns),
+            )
+        elif columns[node.time].name != "timestamp":
+            yield DescriptionError(
+                f"The time column {node.time!r} of source {node.name!r} is {columns[node.time]}, not timestamp.",
+                fix="Declare it as timestamp, or convert it before it is read.",
+            )
+
+
+def _boolean(owner: str, text: str, schema: Schema) -> Problems:
+    try:
+        kind = parse(text).type_in(schema)
+    except StrandlineError as problem:
+        yield problem
+        return
+    if kind is not None and kind.name not in ("boolean", "void"):
+        yield DescriptionError(f"{owner} needs a condition, and {text!r} is {kind}.", fix="Compare it with something.")
+
+
+def _key_columns(stage: StageNode, schema: Schema) -> Problems:
+    for key in stage.keys:
+        if key not in schema:
+            yield DescriptionError(
+                f"The stage {stage.name!r} is keyed by {key!r}, which is not there.", fix=did_you_mean(key, schema)
+            )
+        elif not schema[key].is_scalar:
+            yield DescriptionError(
+                f"The stage {stage.name!r} is keyed by {key!r} of type {schema[key]}.", fix="Key by a scalar part of it."
+            )
+    for key, count in Counter(stage.keys).items():
+        if count > 1:
+            yield DescriptionError(f"The stage {stage.name!r} is keyed by {key!r} twice.", fix="Name it once.")
+
+
+def _aggregate_columns(stage: StageNode, schema: Schema) -> Problems:
+    for name, aggregate in stage.aggregates:
+        if name in RESERVED or name in stage.keys or name.startswith(HIDDEN):
+            yield DescriptionError(
+                f"The aggregate {name!r} of stage {stage.name!r} would hide a key or a column that every pane has.",
+                fix="Give it another name.",
+            )
+        try:
+            shown_type(stage, aggregate, schema)
+        except StrandlineError as problem:
+            yield problem
+        if aggregate.where is not None:
+            yield from _boolean(f"where= of {name!r}", aggregate.where, schema)
+
+
+def _window_columns(stage: StageNode, schema: Schema) -> Problems:
+    window = stage.window
+    if isinstance(window, Tumbling) and window.zone_column is not None:
+        yield from _typed(stage, "zone_column", window.zone_column, schema, ("string",))
+    if isinstance(window, Session) and window.gap_column is not None:
+        kinds = ("interval day to second", "bigint", "int")
+        yield from _typed(stage, "gap_column", window.gap_column, schema, kinds)
+
+
+def _typed(stage: StageNode, what: str, column: str, schema: Schema, kinds: tuple[str, ...]) -> Problems:
+    if column not in schema:
+        yield DescriptionError(
+            f"{what}={column!r} of stage {stage.name!r} is not there.", fix=did_you_mean(column, schema)
+        )
+    elif schema[column].name not in kinds:
+        yield DescriptionError(
+            f"{what}={column!r} of stage {stage.name!r} is {schema[column]}.", fix=f"It must be {' or '.join(kinds)}."
+        )
+
+
+def _trigger_expressions(stage: StageNode, schema: Schema) -> Problems:
+    for part in walk(stage.trigger):
+        if isinstance(part, OnEvent):
+            yield from _boolean("OnEvent", part.expression, schema)
+        if isinstance(part, When):
+            try:
+                visible = asked_columns(stage, schema)
+            except StrandlineError:
+                continue  # said by another rule
+            yield from _boolean("When", part.expression, visible)
+
+
+def asked_columns(stage: StageNode, schema: Schema) -> Schema:
+    """What a `When` may speak of: the keys, the window and the aggregates as they would be shown."""
+    stamp = Type.of("timestamp")
+    return Schema((
+        *((key, schema[key]) for key in stage.keys), ("window_start", stamp), ("window_end", stamp),
+        *((name, shown_type(stage, aggregate, schema)) for name, aggregate in stage.aggregates),
+    ))  # fmt: skip
+
+
+def _loss(stage: StageNode, schema: Schema) -> Problems:
+    if stage.allow_loss:
+        return
+    lateness = lateness_of(stage)
+    if ends(stage.trigger, lateness, outermost=True):
+        yield DescriptionError(
+            f"The trigger of stage {stage.name!r} ends while events may still come: those after its last firing are never shown.",
+            fix="Wrap it in Repeatedly(...), or put it in AfterWatermark(early=...); allow_loss=True if that is meant.",
+        )
+    elif not closes(stage.trigger, lateness, ttl=isinstance(stage.window, Global) and stage.window.ttl is not None):
+        which = "late events" if isinstance(stage.trigger, AfterWatermark) else "the last events of a window"
+        yield DescriptionError(
+            f"The trigger of stage {stage.name!r} can lose {which}: nothing is sure to fire before the window is forgotten.",
+            fix="Add AfterClose(), as in AfterAny(..., AfterClose()), or use AfterWatermark(early=...); "
+            "allow_loss=True if that is meant.",
+        )
+
+
+def _counted_twice(stage: StageNode, schema: Schema) -> Problems:
+    earlier = stage_before(stage.parent)
+    if earlier is None:
+        return
+    if earlier.mode == "accumulating" and not fires_once(earlier.trigger, lateness_of(earlier)):
+        yield DescriptionError(
+            f"The stage {stage.name!r} would count twice: {earlier.name!r} can show a window more than once, and each time "
+            "shows all of it again.",
+            fix=f"Let {earlier.name!r} be mode='retracting' (or 'discarding'), or show each window once: AfterClose().",
+        )
+    if isinstance(stage.window, Hopping) and isinstance(earlier.window, Hopping):
+        yield DescriptionError(
+            f"Hopping windows over hopping windows count a pane several times (stage {stage.name!r}).",
+            fix="Use SameWindow(), or Tumbling windows in the first stage.",
+        )
+
+
+def _takes_back(stage: StageNode, schema: Schema) -> Problems:
+    if not retracts(stage.parent):
+        return
+    for name, aggregate in stage.aggregates:
+        try:
+            _, base = base_of(stage, aggregate)
+        except StrandlineError:
+            continue  # said by another rule
+        merged = isinstance(aggregate, Merge)
+        if takes_back(base) == NEVER or (merged and takes_back(base) != "arithmetic"):
+            kind = f"Merge of {type(base).__name__}" if merged else type(base).__name__
+            hint = " Define remove() on it." if isinstance(base, Aggregate) else ""
+            yield DescriptionError(
+                f"{name}={kind} of stage {stage.name!r} cannot take back what the stage before it retracts.",
+                fix=f"Let the stage before show each window once, with mode='accumulating'.{hint}",
+            )
+    if isinstance(stage.window, Session) or (isinstance(stage.window, CustomWindow) and stage.window.merging):
+        yield DescriptionError(
+            f"The stage {stage.name!r} makes sessions of panes that may be taken back: a session cannot be unmerged.",
+            fix="Use SameWindow() or Tumbling windows, or let the stage before show each window once.",
+        )
+    if stage.mode == "discarding":
+        yield DescriptionError(
+            f"The stage {stage.name!r} is discarding behind a stage that retracts: its panes would be differences.",
+            fix="Use mode='retracting' or 'accumulating'.",
+        )
+
+
+def _pane_times(stage: StageNode, schema: Schema) -> Problems:
+    earlier = stage_before(stage.parent)
+    if isinstance(stage.window, SameWindow) and earlier is None:
+        yield DescriptionError(
+            f"SameWindow in stage {stage.name!r} has no earlier stage to take the window from.",
+            fix="Use Tumbling, or put the stage behind another.",
+        )
+    if earlier is None or isinstance(stage.window, SameWindow | Global):
+        return
+    if isinstance(earlier.window, Global) and earlier.timestamp == "end":
+        yield DescriptionError(
+            f"The panes of the global window of {earlier.name!r} have no end, so {stage.name!r} cannot place them in time.",
+            fix=f"Let {earlier.name!r} have timestamp='latest'.",
+        )
+    elif earlier.timestamp != "end" and longest(earlier.window) is None and not isinstance(earlier.window, Global):
+        yield DescriptionError(
+            f"Nothing bounds the windows of {earlier.name!r}, so with timestamp={earlier.timestamp!r} a refinement could "
+            f"come too late for {stage.name!r}.",
+            fix="Use timestamp='end', or say how long its windows can be: `longest` on the window class.",
+        )
+
+
+COLUMN_RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (
+    _key_columns, _aggregate_columns, _window_columns, _trigger_expressions,
+)  # fmt: skip
+RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (_loss, _counted_twice, _takes_back, _pane_times)

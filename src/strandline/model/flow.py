@@ -1,0 +1,302 @@
+"""A flow: what is read, what is done to it, and what is shown. Descriptions only; nothing runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal, Protocol, TypeAlias, Union, get_args
+
+from strandline.errors import DescriptionError
+from strandline.model.aggregates import BUILT_IN, Aggregate, AnyAggregate
+from strandline.model.expressions import Expression, parse, require_text
+from strandline.model.panes import Mode
+from strandline.model.time import Span
+from strandline.model.triggers import KINDS, AfterWatermark, Trigger
+from strandline.model.types import Schema
+from strandline.model.watermarks import Bounded, Policy
+from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session, Tumbling, Window
+
+OnTime = Literal["if_any", "always"]
+PaneTime = Literal["end", "earliest", "latest"]
+
+
+class Source(Protocol):
+    """Where events come from: for a description, only its columns matter."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Take processing time for event time, on purpose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SourceNode:
+    """Rows read from outside."""
+
+    name: str
+    source: Source
+    time: str | Arrival
+    watermark: Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WhereNode:
+    """Rows for which a condition is true."""
+
+    parent: Node
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelectNode:
+    """Rows made of other columns."""
+
+    parent: Node
+    columns: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WithColumnNode:
+    """Rows with one more, or one other, column."""
+
+    parent: Node
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TransformNode:
+    """Rows put through stateless PySpark code."""
+
+    parent: Node
+    name: str
+    function: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StageNode:
+    """Aggregates per key and window. `name` is the identity of its state."""
+
+    name: str
+    parent: Node
+    keys: tuple[str, ...]
+    window: Window
+    trigger: Trigger
+    lateness: Span
+    mode: Mode
+    on_time: OnTime
+    timestamp: PaneTime
+    coalesce: bool
+    allow_loss: bool
+    aggregates: tuple[tuple[str, AnyAggregate], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SideNode:
+    """What a source or a stage could not use: its late or its rejected rows."""
+
+    parent: SourceNode | StageNode
+    side: Literal["late", "rejected"]
+
+
+Node: TypeAlias = Union[SourceNode, WhereNode, SelectNode, WithColumnNode, TransformNode, StageNode, SideNode]
+
+
+def lineage(node: Node) -> Iterator[Node]:
+    """A node and what it comes from, nearest first."""
+    yield node
+    while not isinstance(node, SourceNode):
+        node = node.parent
+        yield node
+
+
+def stage_before(node: Node) -> StageNode | None:
+    """The nearest stage that a node's rows come out of, if any."""
+    for each in lineage(node):
+        if isinstance(each, StageNode):
+            return each
+        if isinstance(each, SideNode):
+            return None
+    return None
+
+
+@dataclass(slots=True)
+class Flow:
+    """A named flow. Making one starts nothing.
+
+    >>> flow = Flow("revenue")
+    """
+
+    name: str
+    buckets: int = 64
+    nodes: list[Node] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        _named("flow", self.name)
+        if not 1 <= self.buckets <= 65_536:
+            raise DescriptionError(f"buckets={self.buckets} is out of range.", fix="Give 1 to 65536; 64 suits most flows.")
+
+    def source(self, name: str, source: Source, *, time: str | Arrival, watermark: Policy | None = None) -> Stream:
+        """Read a source; `time` names the column of event time."""
+        _named("source", name)
+        policy = Bounded("0s") if watermark is None else watermark
+        if not isinstance(policy, Policy):
+            raise DescriptionError(
+                f"watermark={watermark!r} is no watermark policy.", fix="Write watermark=sl.Bounded('20s')."
+            )
+        return Stream(self, self.add(SourceNode(name=name, source=source, time=time, watermark=policy)))
+
+    def check(self) -> list[str]:
+        """Raise CheckFailed with all that is wrong; return what is only risky."""
+        from strandline.model.checks import check  # checks reads flows; importing it above would be a circle
+
+        return check(self)
+
+    def add(self, node: Node) -> Node:
+        """Remember a node, so that check() sees branches that lead nowhere."""
+        self.nodes.append(node)
+        return node
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Rows on their way, and what can be done to them."""
+
+    flow: Flow
+    node: Node
+
+    def where(self, condition: str) -> Stream:
+        """Keep rows for which the condition (Spark SQL) is true."""
+        return self._then(WhereNode(parent=self.node, condition=parse(require_text(".where()", condition))))
+
+    def select(self, *columns: str) -> Stream:
+        """Make rows of these columns: names, or expressions with `as`."""
+        return self._then(
+            SelectNode(parent=self.node, columns=tuple(parse(require_text(".select()", c)) for c in columns))
+        )
+
+    def with_column(self, name: str, expression: str) -> Stream:
+        """Add or replace a column."""
+        parsed = parse(require_text(".with_column()", expression))
+        return self._then(WithColumnNode(parent=self.node, name=name, expression=parsed))
+
+    def transform(self, function: Callable[[Any], Any], *, name: str | None = None) -> Stream:
+        """Put the rows through any stateless PySpark code: DataFrame in, DataFrame out."""
+        if not callable(function):
+            raise DescriptionError(
+                f".transform() takes a function of a DataFrame, not {function!r}.", fix="Pass it without calling it."
+            )
+        return self._then(
+            TransformNode(parent=self.node, name=str(name or getattr(function, "__name__", "transform")), function=function)
+        )
+
+    def key_by(self, *columns: str) -> Keyed:
+        """Group by columns; without any, all rows are one group."""
+        for column in columns:
+            require_text(".key_by()", column)
+        return Keyed(self, columns)
+
+    @property
+    def rejected(self) -> Stream:
+        """The rows that had no usable time, with the reason."""
+        if not isinstance(self.node, SourceNode | StageNode):
+            raise DescriptionError(
+                "Only a source and a stage reject rows.", fix="Take .rejected right from flow.source(...) or .aggregate(...)."
+            )
+        return self._then(SideNode(parent=self.node, side="rejected"))
+
+    def _then(self, node: Node) -> Stream:
+        return Stream(self.flow, self.flow.add(node))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Stream):
+    """The panes of a stage, as a stream; and what it could not use."""
+
+    @property
+    def late(self) -> Stream:
+        """The events that came after their windows were forgotten, with the windows they missed."""
+        assert isinstance(self.node, StageNode)
+        return self._then(SideNode(parent=self.node, side="late"))
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A stream grouped by key."""
+
+    stream: Stream
+    keys: tuple[str, ...]
+
+    def window(
+        self,
+        window: Window,
+        *,
+        trigger: Trigger | None = None,
+        lateness: str | timedelta | Span = Span(0),
+        mode: Mode = "accumulating",
+        on_time: OnTime = "if_any",
+        timestamp: PaneTime = "end",
+        coalesce: bool = True,
+        allow_loss: bool = False,
+    ) -> Windowed:
+        """Say where in event time, when in processing time, and how refinements relate."""
+        if not isinstance(window, Tumbling | Hopping | Session | Global | SameWindow | CustomWindow):
+            raise DescriptionError(f"{window!r} is no window.", fix="Write sl.Tumbling('1m'), or subclass sl.CustomWindow.")
+        trigger = AfterWatermark() if trigger is None else trigger
+        if not isinstance(trigger, KINDS):
+            raise DescriptionError(f"trigger={trigger!r} is no trigger.", fix="Write trigger=sl.AfterWatermark().")
+        for option, value, known in (
+            ("mode", mode, get_args(Mode)), ("on_time", on_time, get_args(OnTime)), ("timestamp", timestamp, get_args(PaneTime)),
+        ):  # fmt: skip
+            if value not in known:
+                raise DescriptionError(f"{option}={value!r} is not known.", fix=f"Give one of {', '.join(map(repr, known))}.")
+        return Windowed(
+            keyed=self, window=window, trigger=trigger, lateness=Span.of(lateness), mode=mode, on_time=on_time,
+            timestamp=timestamp, coalesce=coalesce, allow_loss=allow_loss,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windowed:
+    """A keyed stream with its windows: say what to compute."""
+
+    keyed: Keyed
+    window: Window
+    trigger: Trigger
+    lateness: Span
+    mode: Mode
+    on_time: OnTime
+    timestamp: PaneTime
+    coalesce: bool
+    allow_loss: bool
+
+    def aggregate(self, name: str, **aggregates: AnyAggregate) -> Stage:
+        """Compute aggregates; the stage's name is the identity of its state."""
+        _named("stage", name)
+        if not aggregates:
+            raise DescriptionError(f"The stage {name!r} computes nothing.", fix="Add one: n=sl.Count().")
+        for column, aggregate in aggregates.items():
+            if not isinstance(aggregate, (*BUILT_IN, Aggregate)):
+                raise DescriptionError(
+                    f"{column}={aggregate!r} is no aggregate.", fix="Write sl.Sum('amount'), with the brackets."
+                )
+        stream = self.keyed.stream
+        node = StageNode(
+            name=name, parent=stream.node, keys=self.keyed.keys, window=self.window, trigger=self.trigger,
+            lateness=self.lateness, mode=self.mode, on_time=self.on_time, timestamp=self.timestamp,
+            coalesce=self.coalesce, allow_loss=self.allow_loss, aggregates=tuple(aggregates.items()),
+        )  # fmt: skip
+        stream.flow.add(node)
+        return Stage(stream.flow, node)
+
+
+def _named(what: str, name: str) -> None:
+    if not isinstance(name, str) or not name.replace("_", "").replace("-", "").isalnum():
+        raise DescriptionError(
+            f"{name!r} cannot be the name of a {what}.", fix="Use letters, digits, '_' and '-': it names state and files."
+        )

@@ -1,0 +1,152 @@
+"""What a node inherits from those before it: its columns, its lateness, whether its rows can be taken back."""
+
+from __future__ import annotations
+
+from strandline.errors import DescriptionError, ExpressionError, did_you_mean
+from strandline.model.aggregates import AnyAggregate, Merge, result_type
+from strandline.model.flow import (
+    Flow, Node, SelectNode, SideNode, SourceNode, StageNode, TransformNode, WithColumnNode, stage_before,
+)  # fmt: skip
+from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, REJECTED_COLUMNS, WINDOW_COLUMNS
+from strandline.model.time import Span
+from strandline.model.types import Schema, Type
+from strandline.model.windows import Calendar, CustomWindow, Hopping, Session, Tumbling, Window
+
+
+def schema_of(node: Node) -> Schema | None:
+    """The columns of a node's rows; None where only Spark knows (behind a transform, or an unknown function)."""
+    if isinstance(node, SourceNode):
+        return node.source.schema
+    before = schema_of(node.parent)
+    if isinstance(node, TransformNode):
+        return None
+    if before is None:
+        return stage_schema(node, None) if isinstance(node, StageNode) else None
+    if isinstance(node, StageNode):
+        return stage_schema(node, before)
+    if isinstance(node, SelectNode):
+        return _selected(node, before)
+    if isinstance(node, WithColumnNode):
+        kind = node.expression.type_in(before)
+        return None if kind is None else _with(before, node.name, kind)
+    if isinstance(node, SideNode):
+        return _side(node)
+    return before
+
+
+def _side(node: SideNode) -> Schema | None:
+    inputs = schema_of(node.parent.parent if isinstance(node.parent, StageNode) else node.parent)
+    extra = LATE_COLUMNS if node.side == "late" else REJECTED_COLUMNS
+    return None if inputs is None else Schema((*inputs.columns, *extra))
+
+
+def _selected(node: SelectNode, before: Schema) -> Schema | None:
+    columns: list[tuple[str, Type]] = []
+    for expression in node.columns:
+        kind = expression.type_in(before)
+        if kind is None:
+            return None
+        if expression.name is None:
+            raise ExpressionError(
+                f"The expression {expression.text!r} has no name.", fix=f"Name it: '{expression.text} as total'."
+            )
+        columns.append((expression.name, kind))
+    return Schema(tuple(columns))
+
+
+def _with(schema: Schema, name: str, kind: Type) -> Schema:
+    replaced = tuple((n, kind if n == name else t) for n, t in schema.columns)
+    return Schema(replaced if name in schema else (*schema.columns, (name, kind)))
+
+
+def stage_schema(stage: StageNode, inputs: Schema | None) -> Schema | None:
+    """The columns of a stage's panes."""
+    if inputs is None:
+        return None
+    keys = tuple((key, inputs.require(key, f"The key of stage {stage.name!r}")) for key in stage.keys)
+    shown = tuple((name, shown_type(stage, aggregate, inputs)) for name, aggregate in stage.aggregates)
+    return Schema((*keys, *WINDOW_COLUMNS, *shown, *PANE_COLUMNS))
+
+
+def shown_type(stage: StageNode, aggregate: AnyAggregate, inputs: Schema) -> Type:
+    """The type of what an aggregate of a stage shows."""
+    if not isinstance(aggregate, Merge):
+        return result_type(aggregate, inputs)
+    earlier, merged = merged_from(stage, aggregate)
+    before = schema_of(earlier.parent)
+    if before is None:
+        raise DescriptionError(
+            f"Merge({aggregate.column!r}) in stage {stage.name!r} stands behind a transform whose columns are not known.",
+            fix="Merge an aggregate of a stage whose input columns are known.",
+        )
+    return shown_type(earlier, merged, before)
+
+
+def merged_from(stage: StageNode, merge: Merge) -> tuple[StageNode, AnyAggregate]:
+    """The earlier stage, and its aggregate, that a Merge rolls up."""
+    earlier = stage_before(stage.parent)
+    if earlier is None:
+        raise DescriptionError(
+            f"Merge({merge.column!r}) in stage {stage.name!r} has no earlier stage to roll up.",
+            fix="Aggregate the column itself, or put the stage behind another.",
+        )
+    aggregates = dict(earlier.aggregates)
+    if merge.column not in aggregates:
+        raise DescriptionError(
+            f"Merge({merge.column!r}): the stage {earlier.name!r} has no aggregate of that name.",
+            fix=did_you_mean(merge.column, aggregates),
+        )
+    return earlier, aggregates[merge.column]
+
+
+def base_of(stage: StageNode, aggregate: AnyAggregate) -> tuple[StageNode, AnyAggregate]:
+    """The aggregate itself, or, through any number of merges, the one that saw the rows; and its stage."""
+    while isinstance(aggregate, Merge):
+        stage, aggregate = merged_from(stage, aggregate)
+    return stage, aggregate
+
+
+def carried(flow: Flow, stage: StageNode) -> tuple[str, ...]:
+    """The aggregates of a stage whose inner state travels with its panes, because a later stage merges them."""
+    wanted = {
+        aggregate.column
+        for node in flow.nodes
+        if isinstance(node, StageNode) and stage_before(node.parent) is stage
+        for _, aggregate in node.aggregates
+        if isinstance(aggregate, Merge)
+    }
+    return tuple(name for name, _ in stage.aggregates if name in wanted)
+
+
+def lateness_of(stage: StageNode) -> Span:
+    """The lateness that a stage grants: its own, or that of the stages before it if greater, so no refinement is dropped.
+
+    Panes that carry the time of an event, and not of their window's end, may be a window's length older still.
+    """
+    earlier = stage_before(stage.parent)
+    if earlier is None:
+        return stage.lateness
+    inherited = lateness_of(earlier)
+    if earlier.timestamp != "end":
+        inherited = Span(inherited + (longest(earlier.window) or 0))
+    return max(stage.lateness, inherited)
+
+
+def longest(window: Window) -> Span | None:
+    """The time by which a window's end can lie after an event that opened it; None where nothing bounds it."""
+    if isinstance(window, Tumbling):
+        if isinstance(window.size, Calendar):
+            days = window.size.days + 7 * window.size.weeks + 31 * window.size.months
+            return Span.of(f"{days + 1}d")  # one day more than any calendar needs, for clocks that go back
+        return window.size
+    if isinstance(window, Hopping):
+        return window.size
+    if isinstance(window, Session):
+        return window.gap
+    return window.longest if isinstance(window, CustomWindow) else None
+
+
+def retracts(node: Node) -> bool:
+    """Whether a node's rows may take earlier ones back."""
+    earlier = stage_before(node)
+    return earlier is not None and earlier.mode == "retracting"

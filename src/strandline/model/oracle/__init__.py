@@ -1,0 +1,19 @@
+"""The oracle: what a window stage means, one event at a time, in plain Python. Slow, and obviously right.
+
+It reads the fields of descriptions and calls none of their methods, so that it can be wrong only by itself:
+
+    values      one zero, one NaN, one order of values; instants as they are shown
+    windows     which windows an event belongs to, and which windows merge
+    triggers    when a window is shown
+    sums        sums of floats that no order can change
+    arithmetic  sums, means and variances
+    aggregates  what is shown
+    living      a window that is not forgotten
+    passing     what goes into a stage in a tick, and what comes out
+    stage       a tick: reject, judge, take, ask, forget
+"""
+
+from strandline.model.oracle.passing import Books, Outcome
+from strandline.model.oracle.stage import StageOracle
+
+__all__ = ["Books", "Outcome", "StageOracle"]

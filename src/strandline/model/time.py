@@ -1,0 +1,151 @@
+"""Instants and spans: whole microseconds, as types.
+
+Text becomes a type here, at the edge; inward of this module nobody guesses a unit.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import ClassVar, Final
+
+from strandline.errors import DescriptionError
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_UNITS: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)\s*")
+
+
+class Span(int):
+    """A length of time in whole microseconds.
+
+    >>> Span.of("1h30m"), Span.of("250ms")
+    (Span('1h30m'), Span('250ms'))
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, value: str | timedelta | Span) -> Span:
+        """Read a span from text, a timedelta, or a span."""
+        if isinstance(value, Span):
+            return value
+        if isinstance(value, timedelta):
+            return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds)
+        if not isinstance(value, str):
+            raise DescriptionError(
+                f"A span must be text or a timedelta, not {value!r}.",
+                fix="Write it with its unit, such as '10s', '5m', '1h30m' or '250ms'.",
+            )
+        text = value.strip()
+        total, at = 0, 0
+        while match := _PART.match(text, at):
+            amount, unit = match.groups()
+            micros = float(amount) * _UNITS[unit] if "." in amount else int(amount) * _UNITS[unit]
+            if micros != int(micros):
+                raise DescriptionError(f"The span {value!r} is finer than a microsecond.", fix="Round it.")
+            total += int(micros)
+            at = match.end()
+        if not text or at != len(text):
+            raise DescriptionError(
+                f"The span {value!r} cannot be read.",
+                fix="Write numbers with units us, ms, s, m, h, d or w, such as '10s', '1h30m' or '250ms'.",
+            )
+        return cls(total)
+
+    @property
+    def text(self) -> str:
+        """The shortest text that reads back as this span."""
+        if self < 0:
+            return "-" + Span(-self).text
+        rest, parts = int(self), []
+        for unit in ("d", "h", "m", "s", "ms", "us"):
+            count, rest = divmod(rest, _UNITS[unit])
+            if count:
+                parts.append(f"{count}{unit}")
+        return "".join(parts) or "0s"
+
+    def __repr__(self) -> str:
+        return f"Span({self.text!r})"
+
+    __str__ = __repr__
+
+
+class Instant(int):
+    """A point in event time or processing time: whole microseconds since 1970-01-01T00:00:00Z.
+
+    >>> Instant.of("2026-01-01T12:00:00Z")
+    Instant('2026-01-01T12:00:00Z')
+    >>> Instant.of("1969-12-31T23:59:59Z") < Instant(0)
+    True
+    """
+
+    __slots__ = ()
+
+    BEFORE_ALL_TIME: ClassVar[Instant]
+    END_OF_TIME: ClassVar[Instant]
+
+    @classmethod
+    def of(cls, value: str | datetime | int) -> Instant:
+        """Read an instant from ISO text, an aware datetime, or whole microseconds."""
+        if isinstance(value, Instant):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return cls(value)
+        if isinstance(value, str):
+            value = _parse(value)
+        if not isinstance(value, datetime):
+            raise DescriptionError(
+                f"An instant must be ISO text, an aware datetime or whole microseconds, not {value!r}.",
+                fix="Write it as '2026-01-01T12:00:00Z'.",
+            )
+        if value.tzinfo is None:
+            raise DescriptionError(
+                f"The instant {value.isoformat()} has no time zone.",
+                fix="Add one: '...Z' for UTC, '...+01:00', or datetime(..., tzinfo=timezone.utc).",
+            )
+        return cls((value - EPOCH) // timedelta(microseconds=1))
+
+    @property
+    def moment(self) -> datetime:
+        """This instant as an aware datetime in UTC. Ask only of instants that a calendar has."""
+        return EPOCH + timedelta(microseconds=int(self))
+
+    @property
+    def text(self) -> str:
+        """This instant as ISO text in UTC."""
+        if self <= Instant.BEFORE_ALL_TIME:
+            return "before all time"
+        if self >= Instant.END_OF_TIME:
+            return "end of time"
+        return self.moment.isoformat().replace("+00:00", "Z")
+
+    def __repr__(self) -> str:
+        return f"Instant({self.text!r})"
+
+    __str__ = __repr__
+
+
+# Far outside every calendar, and far enough from the ends of 64 bits that adding a span never wraps.
+Instant.BEFORE_ALL_TIME = Instant(-(2**62))
+Instant.END_OF_TIME = Instant(2**62)
+
+
+def _parse(text: str) -> datetime:
+    try:
+        # Python 3.10 reads neither a final Z nor a fraction of other than three or six digits.
+        iso = re.sub(r"[zZ]$", "+00:00", text.strip())
+        iso = re.sub(r"\.(\d{1,5})(?=[+-]|$)", lambda m: "." + m[1].ljust(6, "0"), iso)
+        return datetime.fromisoformat(iso)
+    except ValueError:
+        raise DescriptionError(
+            f"The instant {text!r} cannot be read.", fix="Write ISO 8601 with a zone: '2026-01-01T12:00:00Z'."
+        ) from None
