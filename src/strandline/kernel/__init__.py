@@ -1,0 +1,1 @@
+"""How it is computed, in columns: pure functions of tables and ticks."""

@@ -1,0 +1,108 @@
+"""What is due when: an index of state rows by due time, so that a tick need not look at rows that are not due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from strandline.kernel.codec import decode, encode
+from strandline.kernel.segments import Block, Reads, Segment, cut_blocks
+from strandline.kernel.tiers import plan
+from strandline.model.time import Instant
+
+ENTRY: Final = {"due": pl.Int64, "hash": pl.UInt64, "window_start": pl.Int64, "window_end": pl.Int64}
+MERGE_BUDGET: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class DueIndex:
+    """Entries (due, hash, window_start, window_end) in runs sorted by due time, youngest run last.
+
+    An entry says that the row may have something to do at that time; entries are not withdrawn when a row changes its
+    mind, so the reader looks at the row itself.
+
+    Law: `due(now)` are the distinct entries added and not yet forgotten with due <= now, sorted; its cost does not grow
+    with the entries that are not due.
+
+    >>> entry = {"due": [30, 10], "hash": [1, 2], "window_start": [0, 0], "window_end": [30, 10]}
+    >>> index = DueIndex().add(pl.DataFrame(entry, schema=ENTRY))
+    >>> index.earliest == 10, index.due(Instant(20))["hash"].to_list(), index.forget(Instant(20)).earliest == 30
+    (True, [2], True)
+    """
+
+    runs: tuple[Segment, ...] = ()
+
+    def add(self, entries: pl.DataFrame, *, budget: int = MERGE_BUDGET) -> DueIndex:
+        """The index with more entries; runs are merged by tiers, writing at most `budget` old entries."""
+        if entries.is_empty():
+            return self
+        runs = [*self.runs, _run(entries)]
+        merges = plan([run.rows for run in runs], budget=budget)
+        for start, stop in reversed(merges):
+            runs[start:stop] = [_run(pl.concat([run.frame() for run in runs[start:stop]]))]
+        return DueIndex(tuple(runs))
+
+    def due(self, now: Instant, reads: Reads | None = None) -> pl.DataFrame:
+        """The entries due at `now` or before."""
+        parts = [_before(run, now).frame(reads) for run in self.runs if _first_due(run) <= now]
+        return _sorted(pl.concat(parts)) if parts else pl.DataFrame(schema=ENTRY)
+
+    def forget(self, now: Instant) -> DueIndex:
+        """The index without the entries due at `now` or before."""
+        if self.earliest is None or self.earliest > now:
+            return self
+        rest = [_after(run, now) for run in self.runs]
+        return DueIndex(tuple(run for run in rest if run.rows))
+
+    @property
+    def earliest(self) -> Instant | None:
+        """When the first entry is due; None if there is none."""
+        return Instant(min(_first_due(run) for run in self.runs)) if self.runs else None
+
+    @property
+    def rows(self) -> int:
+        """How many entries are kept, the same one in two runs counted twice."""
+        return sum(run.rows for run in self.runs)
+
+    def to_bytes(self) -> bytes:
+        """The index as a file."""
+        return encode(self.runs, kind="due")
+
+    @classmethod
+    def from_bytes(cls, buffer: bytes | memoryview | pa.Buffer) -> DueIndex:
+        """The index in a file."""
+        return cls(tuple(decode(buffer, kind="due")))
+
+
+def _run(entries: pl.DataFrame) -> Segment:
+    return Segment(0, 0, 0, cut_blocks(_sorted(entries.select(list(ENTRY)))))
+
+
+def _sorted(entries: pl.DataFrame) -> pl.DataFrame:
+    return entries.unique().sort(list(ENTRY))
+
+
+def _first_due(run: Segment) -> int:
+    # A cut block's bounds may be wider than its rows; one that begins its content's rows was not cut in front.
+    block = run.blocks[0]
+    return block.least_time if block.start == 0 else int(block.column("due")[0])
+
+
+def _before(run: Segment, now: int) -> Segment:
+    return run.with_blocks([b.cut(0, _count(b, now)) for b in run.blocks if b.least_time <= now])
+
+
+def _after(run: Segment, now: int) -> Segment:
+    late = [b.cut(_count(b, now), b.rows) for b in run.blocks if b.greatest_time > now]
+    return run.with_blocks([block for block in late if block.rows])
+
+
+def _count(block: Block, now: int) -> int:
+    """How many of the block's entries are due: they stand in front."""
+    if block.greatest_time <= now:
+        return block.rows
+    return int(np.searchsorted(block.column("due"), now, "right")) if block.least_time <= now else 0

@@ -1,0 +1,97 @@
+"""A user's own aggregate: plain Python, its accumulators as JSON text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from strandline.errors import DataError
+from strandline.kernel.folds.fold import Fields, Parts
+from strandline.kernel.groups import Array, Groups
+from strandline.model.aggregates import Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class UserFold:
+    """A loop over rows that calls the user's methods."""
+
+    aggregate: Aggregate
+    output: pl.DataType
+    fields: Fields = (("json", pl.String()),)
+
+    def fold(self, rows: pl.DataFrame, times: Array, weights: Array | None, groups: Groups) -> Parts:
+        """Add each row of a group, or remove it where its weight is negative, to a fresh accumulator."""
+        columns = [rows[column].to_list() for column in self.aggregate.columns]
+        values = list(zip(*columns, strict=True)) if columns else [()] * groups.length
+        times_each = [1] * groups.length if weights is None else weights.tolist()
+        texts = []
+        for start, end in _ranges(groups):
+            held = self.aggregate.start()
+            for row, weight in zip(values[start:end], times_each[start:end], strict=True):
+                held = self._add(held, row, weight)
+            texts.append(self._encode(held))
+        return self._parts(texts)
+
+    def merge(self, parts: Parts, groups: Groups) -> Parts:
+        """Merge the accumulators of each group from the first to the last."""
+        if groups.all_single:
+            return parts
+        held = [json.loads(text) for text in parts[0].to_list()]
+        texts = []
+        for start, end in _ranges(groups):
+            merged = held[start]
+            for other in held[start + 1 : end]:
+                merged = self.aggregate.merge(merged, other)
+            texts.append(self._encode(merged))
+        return self._parts(texts)
+
+    def show(self, parts: Parts) -> pl.Series:
+        """What the user's `output` gives, as the type that `result` says."""
+        shown = [self.aggregate.output(json.loads(text)) for text in parts[0].to_list()]
+        try:
+            return pl.Series(shown, dtype=self.output, strict=True)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise DataError(
+                f"{self._name}.output gave a value that is no {self.aggregate.result}: {error}",
+                fix=f"Return a {self.aggregate.result} or None, or declare another `result`.",
+            ) from error
+
+    def empty(self, count: int) -> Parts:
+        """The user's start."""
+        return self._parts([self._encode(self.aggregate.start())] * count)
+
+    @property
+    def _name(self) -> str:
+        return type(self.aggregate).__name__
+
+    def _add(self, held: Any, row: tuple[Any, ...], weight: int) -> Any:
+        if weight >= 0:
+            return self.aggregate.add(held, *row)
+        remove = getattr(self.aggregate, "remove", None)
+        if remove is None:
+            raise DataError(
+                f"{self._name} cannot take rows back.", fix=f"Define {self._name}.remove(accumulator, *values)."
+            )
+        return remove(held, *row)
+
+    def _encode(self, held: Any) -> str:
+        try:
+            return json.dumps(held, sort_keys=True, separators=(",", ":"))
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"The accumulator of {self._name} cannot be said in JSON: {error}.",
+                fix="Keep numbers, text, booleans, None, lists and dicts with text keys.",
+            ) from error
+
+    def _parts(self, texts: list[str]) -> Parts:
+        return [pl.Series("json", texts, dtype=pl.String)]
+
+
+def _ranges(groups: Groups) -> Iterator[tuple[int, int]]:
+    ends = np.append(groups.starts, groups.length)
+    return zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)

@@ -1,0 +1,256 @@
+"""A stage, compiled: what preaggregate and advance need to know of it, and the columns of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from strandline.errors import DescriptionError
+from strandline.kernel.folds import Fold, compile_fold
+from strandline.kernel.schema import polars_type
+from strandline.kernel.triggers import NOT_YET, Part, columns, compile_trigger, hit_column, walk
+from strandline.model.aggregates import Merge
+from strandline.model.checks import asked_columns
+from strandline.model.expressions import Expression, parse
+from strandline.model.firing import fires_once, with_late_panes
+from strandline.model.flow import StageNode
+from strandline.model.lineage import base_of, lateness_of, retracts, schema_of
+from strandline.model.panes import accumulator
+from strandline.model.time import Instant, Span
+from strandline.model.triggers import AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, OnEvent, When
+from strandline.model.types import Schema
+from strandline.model.windows import Calendar, CustomWindow, Global, Hopping, Session, Tumbling, Window
+
+KEY: Final = "k."
+PARTIAL, WHOLE, GONE = 0, 1, 2  # what a state row is: an addition, a window as a whole, or word that it merged away
+
+DAY: Final = 86_400_000_000
+MINUTE: Final = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the state: its type, how a window starts, and how rows of one window combine."""
+
+    dtype: pl.DataType
+    initial: Any
+    rule: str  # "sum", "least", "greatest", "any", "first", "shown" or "fold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """A compiled stage. Pure data: the same for every bucket and tick."""
+
+    stage: StageNode
+    inputs: Schema
+    lateness: Span
+    trigger: Part
+    folds: tuple[tuple[str, Fold], ...]
+    carry: tuple[str, ...]
+    masks: Mapping[str, Expression]
+    asked: Schema
+    columns: Mapping[str, Column]
+    taking_back: bool
+    single: bool
+
+    @property
+    def window(self) -> Window:
+        """The shape of its windows."""
+        return self.stage.window
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of the key columns in the state."""
+        return [KEY + key for key in self.stage.keys]
+
+    @property
+    def merging(self) -> bool:
+        """Whether windows of a key merge."""
+        return isinstance(self.window, Session) or (isinstance(self.window, CustomWindow) and self.window.merging)
+
+    @property
+    def exact(self) -> bool:
+        """Whether events are counted one at a time."""
+        return _counts_exactly(self.trigger)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether rows that come before their window's end can wait unread: nothing could fire before it."""
+        root = self.trigger.trigger
+        on_time_only = isinstance(root, AfterClose) or (isinstance(root, AfterWatermark) and root.early is None)
+        return on_time_only and not self.merging and not isinstance(self.window, Global)
+
+    @property
+    def closes_once(self) -> bool:
+        """Whether windows wait, unread, for the one pane when they are forgotten."""
+        return self.lazy and isinstance(self.trigger.trigger, AfterClose)
+
+    @property
+    def sliced(self) -> bool:
+        """Whether hopping windows are put together from slices when they fire: each is shown once and then over."""
+        return isinstance(self.window, Hopping) and self.single and self.lazy
+
+    @property
+    def cell(self) -> int:
+        """The width of the slices that hopping windows are made of."""
+        assert isinstance(self.window, Hopping)
+        return gcd(self.window.size, self.window.every)
+
+    @property
+    def slice_width(self) -> int:
+        """The width of an event-time slice: state rows whose windows end in one slice are stored together."""
+        if isinstance(self.window, Tumbling):
+            return DAY if isinstance(self.window.size, Calendar) else int(self.window.size)
+        if isinstance(self.window, Hopping):
+            return self.cell if self.sliced else int(self.window.every)
+        if isinstance(self.window, Session) and self.window.gap is not None:
+            return int(self.window.gap)
+        return 2**63 - 1 if isinstance(self.window, Global) else MINUTE
+
+    @property
+    def one_window_per_slice(self) -> bool:
+        """Whether all windows of a slice are the same."""
+        fixed = isinstance(self.window, Tumbling) and not isinstance(self.window.size, Calendar)
+        return fixed or isinstance(self.window, Hopping | Global)
+
+    def slices(self, end: Any) -> Any:
+        """The number of the slice in which windows with this end are stored."""
+        return (end - 1) // self.slice_width
+
+    @property
+    def has_when(self) -> bool:
+        """Whether the trigger asks about the aggregates."""
+        return any(isinstance(p.trigger, When) for p in walk(self.trigger))
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether the trigger waits for processing time."""
+        return any(isinstance(p.trigger, AfterProcessingTime) for p in walk(self.trigger))
+
+    @property
+    def has_close(self) -> bool:
+        """Whether the trigger waits for the window to be forgotten."""
+        return any(isinstance(p.trigger, AfterClose) for p in walk(self.trigger))
+
+    @property
+    def ttl(self) -> Span | None:
+        """How long a global window outlives its key's events."""
+        return self.window.ttl if isinstance(self.window, Global) else None
+
+    @property
+    def state_schema(self) -> dict[str, pl.DataType]:
+        """The columns of a state row, in order."""
+        keys = {KEY + key: polars_type(self.inputs[key]) for key in self.stage.keys}
+        own = {name: column.dtype for name, column in self.columns.items()}
+        return {
+            "hash": pl.UInt64(), **keys, "window_start": pl.Int64(), "window_end": pl.Int64(), "kind": pl.UInt8(), **own,
+        }  # fmt: skip
+
+    def deadline(self, end: Any) -> Any:
+        """When windows with this end are forgotten."""
+        return np.minimum(end + int(self.lateness), int(Instant.END_OF_TIME))
+
+
+def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
+    """Compile a stage; `carry` names the aggregates whose inner state travels with the panes."""
+    inputs = schema_of(stage.parent)
+    if inputs is None:
+        raise DescriptionError(
+            f"The columns before stage {stage.name!r} are known to Spark alone.", fix='Use runner="spark".'
+        )
+    lateness, taking_back = lateness_of(stage), retracts(stage.parent)
+    trigger = compile_trigger(with_late_panes(stage.trigger, lateness))
+    masks: dict[str, Expression] = {}
+    folds = tuple((name, _fold(stage, name, inputs, taking_back, masks)) for name, _ in stage.aggregates)
+    for part in walk(trigger):
+        if isinstance(part.trigger, OnEvent):
+            masks[f"__event.{part.place}"] = parse(part.trigger.expression)
+    single = fires_once(trigger.trigger, lateness)
+    asked = asked_columns(stage, inputs)
+    return Plan(
+        stage=stage, inputs=inputs, lateness=lateness, trigger=trigger, folds=folds, carry=carry, masks=masks, asked=asked,
+        columns=_columns(stage, trigger, dict(folds), carry, inputs, taking_back, single),
+        taking_back=taking_back, single=single,
+    )  # fmt: skip
+
+
+def _fold(stage: StageNode, name: str, inputs: Schema, taking_back: bool, masks: dict[str, Expression]) -> Fold:
+    aggregate = dict(stage.aggregates)[name]
+    mask = None
+    if aggregate.where is not None:
+        mask = f"__where.{name}"
+        masks[mask] = parse(aggregate.where)
+    if not isinstance(aggregate, Merge):
+        return compile_fold(aggregate, inputs, taking_back=taking_back, mask=mask)
+    origin, base = base_of(stage, aggregate)
+    before = schema_of(origin.parent)
+    assert before is not None
+    original = compile_fold(base, before, taking_back=retracts(origin.parent), mask=None)
+    return compile_fold(aggregate, inputs, taking_back=taking_back, mask=mask, earlier=original)
+
+
+def _columns(
+    stage: StageNode, trigger: Part, folds: dict[str, Fold], carry: tuple[str, ...], inputs: Schema, taking_back: bool, single: bool
+) -> dict[str, Column]:  # fmt: skip
+    whole, count = pl.Int64(), Column(pl.Int64(), 0, "sum")
+    found = {"new": count}
+    if taking_back:
+        found["net"] = count
+    if stage.timestamp == "earliest":
+        found["earliest"] = Column(whole, NOT_YET, "least")
+    if stage.timestamp == "latest" or isinstance(stage.window, Global):
+        found["latest"] = Column(whole, -NOT_YET, "greatest")
+    # Where a window fires once and is over, its trigger's answers need no memory: nothing came before.
+    if not (single and isinstance(trigger.trigger, AfterWatermark | AfterClose)):
+        found |= _trigger_columns(trigger)
+        found["index"] = Column(whole, 0, "first")
+    if stage.coalesce and stage.mode == "accumulating" and _counts_exactly(trigger):
+        found["pending"] = Column(pl.Boolean(), False, "first")  # a pane of this tick that a later one may stand for
+    for name, fold in folds.items():
+        found |= {f"a.{name}.{suffix}": Column(dtype, None, "fold") for suffix, dtype in fold.fields}
+    if not single and (stage.mode == "retracting" or (stage.mode == "accumulating" and _merges(stage.window))):
+        found["shown"] = Column(pl.List(pl.Struct(shown_fields(stage, folds, carry, inputs))), None, "shown")
+    return found
+
+
+def _counts_exactly(trigger: Part) -> bool:
+    return any(isinstance(part.trigger, AfterCount) and part.trigger.exact for part in walk(trigger))
+
+
+def _merges(window: Window) -> bool:
+    return isinstance(window, Session) or (isinstance(window, CustomWindow) and window.merging)
+
+
+def _trigger_columns(trigger: Part) -> dict[str, Column]:
+    found: dict[str, Column] = {}
+    rules = {"n": "sum", "first": "least", "seen": "any", "was": "any"}
+    for name, (dtype, initial) in columns(trigger).items():
+        found[name] = Column(dtype, initial, rules.get(name.split(".")[1], "first"))
+    for part in walk(trigger):
+        if isinstance(part.trigger, OnEvent):
+            found[hit_column(part)] = Column(pl.Int64(), 0, "sum")
+        if isinstance(part.trigger, AfterProcessingTime):
+            found["arrived"] = Column(pl.Int64(), NOT_YET, "least")
+    return found
+
+
+def shown_fields(
+    stage: StageNode, folds: Mapping[str, Fold], carry: tuple[str, ...], inputs: Schema
+) -> dict[str, pl.DataType]:
+    """What is remembered of a pane that was shown: enough to withdraw it exactly."""
+    window: dict[str, pl.DataType] = {"window_start": pl.Int64(), "window_end": pl.Int64()}
+    if stage.mode != "retracting":
+        return window
+    values = {name: fold.output for name, fold in folds.items()}
+    inner = {accumulator(name, suffix): dtype for name in carry for suffix, dtype in folds[name].fields}
+    return {
+        **window, **values, "pane_timing": pl.String(), "pane_index": pl.Int64(), "pane_is_last": pl.Boolean(),
+        "__time": pl.Int64(), **inner,
+    }  # fmt: skip
+
+

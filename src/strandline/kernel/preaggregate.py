@@ -1,0 +1,287 @@
+"""Rows to partials, in the task that read them: one state row per key and window, and the rows that came too late.
+
+For windows that do not merge, whether an event missed a window is decided here, by the watermark before the tick. For
+sessions an event that seems late may still touch a living session: it travels raw, and `advance` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from strandline.kernel.expressions import evaluate_columns
+from strandline.kernel.groups import Groups
+from strandline.kernel.hashing import hash_columns
+from strandline.kernel.merge import arrange_rows
+from strandline.kernel.order import arrange
+from strandline.kernel.plan import KEY, PARTIAL, Plan
+from strandline.kernel.schema import polars_schema, polars_type
+from strandline.kernel.sessions import components
+from strandline.kernel.triggers import born, hit_column, walk
+from strandline.kernel.windows import Assigned, assign, hops_of
+from strandline.model.panes import HIDDEN, LATE_COLUMNS, TIME, WEIGHT
+from strandline.model.ticks import Edge
+from strandline.model.time import Instant
+from strandline.model.triggers import OnEvent
+from strandline.model.windows import Hopping, Session
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """Of the rows that reached a stage: each is kept in some window, late for all of them, or rejected.
+
+    `missed` counts pairs of an event and a window that it came too late for.
+    """
+
+    rows: int = 0
+    kept: int = 0
+    late: int = 0
+    rejected: int = 0
+    missed: int = 0
+
+    def __add__(self, other: Books) -> Books:
+        return Books(**{name: getattr(self, name) + getattr(other, name) for name in Books.__slots__})
+
+    @property
+    def balance(self) -> bool:
+        """Whether every row is accounted for."""
+        return self.rows == self.kept + self.late + self.rejected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partials:
+    """What one task found: state rows to add, raw rows that may be late, late and rejected rows, and the books.
+
+    `table` has the columns of the state and `round`: 0, or, where events are counted one at a time, the place of the
+    event among its key's. It is sorted canonically within each round.
+    """
+
+    table: pl.DataFrame
+    raw: pl.DataFrame
+    late: pl.DataFrame
+    rejected: pl.DataFrame
+    books: Books = field(default_factory=Books)
+
+
+def prepare(plan: Plan, rows: pl.DataFrame, now: Instant) -> pl.DataFrame:
+    """Add the columns that text expressions of aggregates and triggers ask for; Spark adds them by its own means."""
+    missing = {name: e for name, e in plan.masks.items() if name not in rows.columns}
+    return rows.with_columns(
+        evaluate_columns(e, rows, plan.inputs, now).fill_null(False).alias(name) for name, e in missing.items()
+    )
+
+
+def preaggregate(plan: Plan, rows: pl.DataFrame, edge: Edge, now: Instant) -> Partials:
+    """Turn rows, in order of arrival, into partials."""
+    if rows.is_empty():
+        return _nothing(plan, rows)
+    rows = prepare(plan, rows, now)
+    times = rows[TIME].to_numpy()
+    assigned = assign(plan.window, rows, times, cell=plan.cell if isinstance(plan.window, Hopping) else None)
+    if plan.merging:
+        return _merging(plan, rows, times, assigned, edge, now)
+    missed = _missed(plan, assigned, edge)
+    keep = ~_missed_everywhere(plan, assigned, edge, missed)
+    table = fold_rows(plan, rows, times, assigned.row[keep], assigned.start[keep], assigned.end[keep], edge, now)
+    if isinstance(plan.window, Hopping) and not plan.sliced:
+        table = _expand(plan, table, edge)
+    late, books = late_rows(plan, rows, times, edge, missed, _window_counts(plan, assigned, times, missed))
+    rejected = rejected_rows(rows, assigned.rejected)
+    kept = len(np.unique(assigned.row[keep]))
+    books += Books(rows=rows.height, kept=kept, rejected=rejected.height)
+    return Partials(table=table, raw=rows.clear(), late=late, rejected=rejected, books=books)
+
+
+def _nothing(plan: Plan, rows: pl.DataFrame) -> Partials:
+    table = pl.DataFrame(schema={**plan.state_schema, "round": pl.Int64()})
+    return Partials(table=table, raw=rows, late=empty_late(plan), rejected=rejected_rows(rows, {}))
+
+
+def _missed_everywhere(plan: Plan, assigned: Assigned, edge: Edge, missed: Assigned) -> Mask:
+    """Which (row, window) pairs add nothing; for hopping windows, which slices no living window holds."""
+    if isinstance(plan.window, Hopping):
+        last = (assigned.start - int(plan.window.offset)) // int(plan.window.every) * int(plan.window.every)
+        return np.asarray(edge.before >= plan.deadline(last + int(plan.window.offset) + int(plan.window.size)))
+    return np.asarray(edge.before >= plan.deadline(assigned.end))
+
+
+def _missed(plan: Plan, assigned: Assigned, edge: Edge) -> Assigned:
+    """The pairs of a row and a window that it came too late for."""
+    row, start, end = assigned.row, assigned.start, assigned.end
+    if isinstance(plan.window, Hopping):
+        # Every window of a slice ends after the slice does, so a slice that ends after this misses nothing.
+        old = np.flatnonzero(edge.before >= plan.deadline(end))
+        hops = hops_of(plan.window, start[old], end[old])
+        row, start, end = row[old][hops.row], hops.start, hops.end
+    gone = edge.before >= plan.deadline(end)
+    return Assigned(row=row[gone], start=start[gone], end=end[gone], rejected={})
+
+
+def fold_rows(
+    plan: Plan, rows: pl.DataFrame, times: Array, row: Array, start: Array, end: Array, edge: Edge, now: Instant
+) -> pl.DataFrame:
+    """One partial per (round, key, window) of these (row, window) pairs."""
+    whole = len(row) == rows.height and bool((row == np.arange(len(row))).all())
+    if not whole:
+        rows, times = rows[row], times[row]
+    keys = key_columns(plan, rows)
+    hashes = hash_columns(keys) if keys.width else np.zeros(rows.height, np.uint64)
+    rounds = _rounds(plan, keys, hashes, row)
+    slices = rounds if plan.exact else plan.slices(end)
+    windows = (start, end) if plan.exact or not plan.one_window_per_slice else ()
+    order, groups = arrange(keys, slices, hashes, *windows)
+    firsts = order[groups.starts]
+    rows, times = rows[order], times[order]
+    found: dict[str, Any] = {"hash": hashes[firsts]}
+    found |= {name: keys[name].gather(firsts) for name in keys.columns}
+    found |= {"window_start": start[firsts], "window_end": end[firsts], "kind": np.full(groups.count, PARTIAL, np.uint8)}
+    found |= _own_columns(plan, rows, times, groups, end[firsts], edge, now)
+    for name, fold in plan.folds:
+        weights = rows[WEIGHT].to_numpy() if plan.taking_back else None
+        parts = fold.fold(rows, times, weights, groups)
+        found |= {f"a.{name}.{suffix}": part for (suffix, _), part in zip(fold.fields, parts, strict=True)}
+    schema = {**plan.state_schema, "round": pl.Int64()}
+    found["round"] = rounds[firsts]
+    return pl.DataFrame({name: found[name] for name in schema}, schema=schema)
+
+
+def key_columns(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:
+    """The key of each row, as the state names it."""
+    return rows.select(_canonical(rows[key]).alias(KEY + key) for key in plan.stage.keys)
+
+
+def _canonical(key: pl.Series) -> pl.Series:
+    """One bit pattern for keys that are equal: no negative zero."""
+    return key + 0.0 if key.dtype.is_float() else key
+
+
+def _rounds(plan: Plan, keys: pl.DataFrame, hashes: Array, row: Array) -> Array:
+    """The place of each event among its key's, in order of arrival; 0 for all where that does not matter."""
+    found = np.zeros(len(row), np.int64)
+    if plan.exact and len(row):
+        order, by_key = arrange(keys, found, hashes)
+        # An event may stand here once for each of its windows: it has one place all the same.
+        another = np.diff(row[order], prepend=row[order[0]]) != 0
+        place = np.cumsum(another)
+        found[order] = place - by_key.spread(place[by_key.starts])
+    return found
+
+
+def _own_columns(
+    plan: Plan, rows: pl.DataFrame, times: Array, groups: Groups, end: Array, edge: Edge, now: Instant
+) -> dict[str, Any]:
+    weights = rows[WEIGHT].to_numpy() if plan.taking_back else None
+    found: dict[str, Any] = {}
+    for name, column in plan.columns.items():
+        if name in ("new", "net"):
+            found[name] = groups.add(weights) if name == "net" and weights is not None else groups.lengths
+        elif name in ("earliest", "latest"):
+            inserted = times if weights is None else np.where(weights > 0, times, column.initial)
+            found[name] = groups.least(inserted) if name == "earliest" else groups.greatest(inserted)
+        elif name == "arrived":
+            found[name] = np.full(groups.count, int(now))
+        elif column.rule != "fold":
+            found[name] = pl.Series([column.initial], dtype=column.dtype).new_from_index(0, groups.count)
+    for part in walk(plan.trigger):
+        if isinstance(part.trigger, OnEvent):
+            found[hit_column(part)] = groups.add(rows[f"__event.{part.place}"].to_numpy().astype(np.int64))
+    if plan.trigger.column("ended") in found:
+        book: dict[str, Any] = {}
+        born(plan.trigger, book, end, edge.before)
+        found |= book
+    return found
+
+
+def _expand(plan: Plan, table: pl.DataFrame, edge: Edge) -> pl.DataFrame:
+    """Slices of hopping windows to the living windows that hold them."""
+    assert isinstance(plan.window, Hopping)
+    hops = hops_of(plan.window, table["window_start"].to_numpy(), table["window_end"].to_numpy())
+    alive = edge.before < plan.deadline(hops.end)
+    row, start, end = hops.row[alive], hops.start[alive], hops.end[alive]
+    expanded = table[row].with_columns(window_start=pl.Series(start), window_end=pl.Series(end))
+    book: dict[str, Any] = {}
+    if plan.trigger.column("ended") in plan.columns:
+        born(plan.trigger, book, end, edge.before)
+    expanded = expanded.with_columns(**{name: pl.Series(values) for name, values in book.items()})
+    return expanded if plan.exact else arrange_rows(plan, expanded)[0]
+
+
+def _merging(plan: Plan, rows: pl.DataFrame, times: Array, assigned: Assigned, edge: Edge, now: Instant) -> Partials:
+    """Events of windows that merge: those that are surely kept become pieces, the others travel raw."""
+    # Where events are taken one at a time all of them travel raw: only together do they have an order of arrival.
+    maybe_late = np.zeros(rows.height, np.bool_)
+    maybe_late[assigned.row[(edge.before >= plan.deadline(assigned.end)) | plan.exact]] = True
+    sure = ~maybe_late[assigned.row]
+    pieces = fold_pieces(plan, rows, times, assigned, sure, edge, now)
+    raw = rows.filter(pl.Series(maybe_late))
+    rejected = rejected_rows(rows, assigned.rejected)
+    books = Books(rows=rows.height - raw.height, kept=rows.height - raw.height - rejected.height, rejected=rejected.height)
+    return Partials(table=pieces, raw=raw, late=empty_late(plan), rejected=rejected, books=books)
+
+
+def fold_pieces(
+    plan: Plan, rows: pl.DataFrame, times: Array, assigned: Assigned, chosen: Mask, edge: Edge, now: Instant
+) -> pl.DataFrame:
+    """One partial per stretch of windows of a key that merge among themselves."""
+    row, start, end = assigned.row[chosen], assigned.start[chosen], assigned.end[chosen]
+    if not plan.exact and len(row):
+        keys = key_columns(plan, rows)[row]
+        hashes = hash_columns(keys) if keys.width else np.zeros(len(row), np.uint64)
+        inclusive = isinstance(plan.window, Session) and plan.window.inclusive
+        start, end = components(keys, hashes, start, end, inclusive=inclusive)
+    return fold_rows(plan, rows, times, row, start, end, edge, now)
+
+
+def late_rows(
+    plan: Plan, rows: pl.DataFrame, times: Array, edge: Edge, missed: Assigned, counts: Array
+) -> tuple[pl.DataFrame, Books]:
+    """The events that missed windows: which, by how much, and whether another window kept them.
+
+    `counts` says of how many windows each row is.
+    """
+    if not len(missed.row):
+        return empty_late(plan), Books()
+    order = np.lexsort((missed.start, missed.row))
+    row, start, end = missed.row[order], missed.start[order], missed.end[order]
+    groups = Groups.of_ids(row)
+    windows = pl.DataFrame({
+        "window_start": start, "window_end": end, "late_by": int(edge.before) - plan.deadline(end),
+    }).cast({"window_start": pl.Datetime("us", "UTC"), "window_end": pl.Datetime("us", "UTC"), "late_by": pl.Duration("us")})  # fmt: skip
+    gathered = windows.select(pl.struct(pl.all()).alias("missed")).with_columns(id=pl.Series(groups.ids))
+    lists = gathered.group_by("id", maintain_order=True).agg("missed")["missed"]
+    who = row[groups.starts]
+    kept = groups.lengths < counts[who]
+    late = rows[who].select(list(plan.inputs)).with_columns(
+        missed=lists, late_by=pl.Series(int(edge.before) - times[who]).cast(pl.Duration("us")), kept=pl.Series(kept)
+    )  # fmt: skip
+    return late, Books(late=int((~kept).sum()), missed=len(row))
+
+
+def _window_counts(plan: Plan, assigned: Assigned, times: Array, missed: Assigned) -> Array:
+    """How many windows each event belongs to; asked only when some were missed."""
+    if not len(missed.row):
+        return np.zeros(0, np.int64)
+    if isinstance(plan.window, Hopping):
+        assigned = assign(plan.window, pl.DataFrame(), times)
+    return np.bincount(assigned.row, minlength=len(times))
+
+
+def empty_late(plan: Plan) -> pl.DataFrame:
+    """No late events, with the columns they would have."""
+    extra = {name: polars_type(kind) for name, kind in LATE_COLUMNS}
+    return pl.DataFrame(schema={**polars_schema(plan.inputs), **extra})
+
+
+def rejected_rows(rows: pl.DataFrame, rejected: Mapping[int, str]) -> pl.DataFrame:
+    """The rows that no window can take, each with the reason."""
+    visible = rows.select(c for c in rows.columns if not c.startswith(HIDDEN))
+    places = sorted(rejected)
+    return visible[places].with_columns(reason=pl.Series([rejected[p] for p in places], dtype=pl.String))

@@ -1,0 +1,169 @@
+"""The state of a stage, for any set of buckets: immutable segments by event-time slice, and what is due when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from strandline.errors import StateError
+from strandline.kernel.codec import decode, encode
+from strandline.kernel.due import DueIndex
+from strandline.kernel.fire import closing
+from strandline.kernel.groups import Groups
+from strandline.kernel.merge import combine, newest
+from strandline.kernel.plan import GONE, Plan
+from strandline.kernel.segments import Reads, Segment, lookup, segment_of
+from strandline.kernel.tiers import plan as plan_merges
+
+Array = npt.NDArray[Any]
+
+MERGE_BUDGET: Final = 1_000_000
+_TIMERS, _EXPIRIES = 0, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a stage remembers. `timers` are due in processing time, `expiries` (of global windows) in event time.
+
+    Law: how rows are spread over segments changes no answer.
+    """
+
+    slices: Mapping[int, tuple[Segment, ...]] = field(default_factory=dict)
+    timers: DueIndex = DueIndex()
+    expiries: DueIndex = DueIndex()
+
+    @property
+    def rows(self) -> int:
+        """How many rows are kept, a window in several segments counted several times."""
+        return sum(segment.rows for segments in self.slices.values() for segment in segments)
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes they take."""
+        return sum(segment.nbytes for segments in self.slices.values() for segment in segments)
+
+    def within(self, least: int, greatest: int) -> State:
+        """The part of the keys whose hash is from `least` to `greatest`: a bucket's, without copying."""
+        slices = {n: tuple(s.within(least, greatest) for s in segments) for n, segments in self.slices.items()}
+        return State(
+            slices={n: kept for n, segments in slices.items() if (kept := tuple(s for s in segments if s.rows))},
+            timers=_due_within(self.timers, least, greatest),
+            expiries=_due_within(self.expiries, least, greatest),
+        )
+
+    def add(self, plan: Plan, table: pl.DataFrame, tick: int) -> State:
+        """The state with more rows, which stand in canonical order."""
+        if table.is_empty():
+            return self
+        slices = dict(self.slices)
+        numbers = plan.slices(table["window_end"].to_numpy())
+        groups = Groups.of_ids(numbers)
+        for start, length in zip(groups.starts.tolist(), groups.lengths.tolist(), strict=True):
+            number = int(numbers[start])
+            segment = segment_of(table.slice(start, length), number, tick)
+            slices[number] = (*slices.get(number, ()), segment)
+        return replace(self, slices=slices)
+
+    def without(self, numbers: Sequence[int]) -> State:
+        """The state without these slices."""
+        dropped = set(numbers)
+        return replace(self, slices={n: s for n, s in self.slices.items() if n not in dropped})
+
+    def whole(self, numbers: Sequence[int], schema: Mapping[str, pl.DataType], reads: Reads | None = None) -> pl.DataFrame:
+        """All rows of these slices, from the oldest to the youngest."""
+        frames = [segment.frame(reads) for n in numbers for segment in self.slices.get(n, ())]
+        return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
+
+    def find(
+        self, wanted: Mapping[int, Array], schema: Mapping[str, pl.DataType], reads: Reads | None = None
+    ) -> pl.DataFrame:
+        """The rows with these hashes in these slices, from the oldest to the youngest."""
+        frames = [lookup(self.slices[n], hashes, reads) for n, hashes in wanted.items() if self.slices.get(n)]
+        return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
+
+    def merged(self, plan: Plan, *, watermark: int, budget: int = MERGE_BUDGET) -> State:
+        """The same state in fewer segments: tiers of them are merged, as far as the budget of rows goes.
+
+        Global windows that outlived their time to live, invisible since then, are left out.
+        """
+        slices = dict(self.slices)
+        for number, segments in self.slices.items():
+            if len(segments) > 1:
+                runs = plan_merges([s.rows for s in segments], budget=budget)
+                budget -= sum(s.rows for start, stop in runs for s in segments[start:stop])
+                slices[number] = _merged(plan, number, segments, runs, watermark)
+        return replace(self, slices={n: segments for n, segments in slices.items() if segments})
+
+
+def _merged(plan: Plan, number: int, segments: tuple[Segment, ...], runs: list[tuple[int, int]], watermark: int) -> tuple[Segment, ...]:
+    result = list(segments)
+    for start, stop in reversed(runs):
+        table, groups = newest(plan, pl.concat([segment.frame() for segment in segments[start:stop]]))
+        rows = combine(plan, table, groups, settle=False)
+        if start == 0:  # nothing older is left for the word that a window is gone to speak of
+            rows = rows.filter(pl.col("kind") != GONE)
+            if plan.ttl is not None:
+                rows = rows.filter(pl.Series(~closing(plan, rows, watermark)))
+        first, last = segments[start].first_tick, segments[stop - 1].last_tick
+        result[start:stop] = [segment_of(rows, number, first, last)] if rows.height else []
+    return tuple(result)
+
+
+def _due_within(index: DueIndex, least: int, greatest: int) -> DueIndex:
+    frames = [run.frame() for run in index.runs]
+    if not frames:
+        return index
+    mine = pl.concat(frames).filter(pl.col("hash").is_between(pl.lit(least, pl.UInt64), pl.lit(greatest, pl.UInt64)))
+    return DueIndex().add(mine)
+
+
+def to_bytes(state: State) -> bytes:
+    """The state as one file."""
+    rows = [segment for number in sorted(state.slices) for segment in state.slices[number]]
+    timers = [replace(run, slice=_TIMERS) for run in state.timers.runs]
+    expiries = [replace(run, slice=_EXPIRIES) for run in state.expiries.runs]
+    return encode([*rows, *timers, *expiries], kind="state")
+
+
+def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
+    """The state in a file; StateError when it is not this stage's."""
+    slices: dict[int, tuple[Segment, ...]] = {}
+    due: dict[int, tuple[Segment, ...]] = {}
+    expected = pl.DataFrame(schema=plan.state_schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    for segment in decode(data, kind="state"):
+        is_due = segment.schema.names[0] == "due"
+        if not is_due and not segment.schema.equals(expected):
+            raise StateError(
+                f"The state is not that of stage {plan.stage.name!r}: its columns are {segment.schema.names}.",
+                fix="Restore it under the flow that wrote it, or start this stage afresh under a new name.",
+            )
+        target = due if is_due else slices
+        target[segment.slice] = (*target.get(segment.slice, ()), segment)
+    return State(
+        slices=slices, timers=DueIndex(due.get(_TIMERS, ())), expiries=DueIndex(due.get(_EXPIRIES, ()))
+    )
+
+
+def together(states: Sequence[State]) -> State:
+    """The state of several sets of buckets as one. No key may be in two of them."""
+    slices: dict[int, tuple[Segment, ...]] = {}
+    for state in states:
+        for number, segments in state.slices.items():
+            slices[number] = (*slices.get(number, ()), *segments)
+    timers = [run.frame() for state in states for run in state.timers.runs]
+    expiries = [run.frame() for state in states for run in state.expiries.runs]
+    return State(
+        slices=slices,
+        timers=DueIndex().add(pl.concat(timers)) if timers else DueIndex(),
+        expiries=DueIndex().add(pl.concat(expiries)) if expiries else DueIndex(),
+    )
+
+
+def hashes_of(table: pl.DataFrame) -> Array:
+    """The hashes of a table's rows, sorted, each once."""
+    return np.unique(table["hash"].to_numpy())
