@@ -1,0 +1,223 @@
+"""Play a flow in a test: give it events, watermarks and the time of day, and see what it shows.
+
+A play is the driver in small: for each step it makes one tick and leads the rows from the source through all stages to
+the stream that is asked for. It decides nothing about windows; the runner does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strandline.errors import CheckFailed, DataError, TranscriptError
+from strandline.model.checks import check_node
+from strandline.model.expressions import Expression, bind
+from strandline.model.flow import (
+    Flow,
+    Node,
+    SelectNode,
+    SideNode,
+    SourceNode,
+    StageNode,
+    Stream,
+    TransformNode,
+    WhereNode,
+    WithColumnNode,
+    lineage,
+)  # fmt: skip
+from strandline.model.lineage import schema_of
+from strandline.model.ticks import Edge
+from strandline.model.types import Schema
+from strandline.testing.results import Books, Played, PlayedTick
+from strandline.testing.runners import Batch, Runner, StageOutcome, Stateless, make_runner
+from strandline.testing.source import Arrived, PlayedSource
+from strandline.testing.steps import Crash, Step, Tick, as_tick
+
+
+def play(
+    stream: Stream, steps: Iterable[Step], *, runner: str = "oracle", skip: Collection[str] = (), **options: Any
+) -> Played:
+    """What a stream shows, step by step, without a JVM.
+
+    `runner` is "oracle" or "kernel": the same answer. The kernel takes `buckets=` and `tasks=`. `skip` names
+    transforms to pass over; one that is not named is refused, since only Spark can run it.
+
+    Law: rows = kept + late + rejected, at every stage and every step; play raises otherwise.
+
+    >>> import strandline as sl
+    >>> source = sl.Rows(schema="user string, at timestamp")
+    >>> events = sl.Flow("doc").source("events", source, time="at")
+    >>> counts = events.key_by("user").window(sl.Tumbling("1m")).aggregate("per_minute", n=sl.Count())
+    >>> shown = play(counts, [Tick([{"user": "ann", "at": "2026-01-01T12:00:03Z"}]), Tick(watermark="2026-01-01T12:01:00Z")])
+    >>> [[pane["n"] for pane in panes] for panes in shown]
+    [[], [1]]
+    """
+    if not isinstance(stream, Stream):
+        raise TranscriptError(f"{stream!r} cannot be played.", fix="Play a stream: a source, a stage, or its .late.")
+    path = _path(stream, skip)
+    # Only what is played counts: a stage need not carry what some other branch would merge.
+    flow = Flow(stream.flow.name, buckets=stream.flow.buckets, nodes=path)
+    return Played(_Piece(path, make_runner(runner, flow, options)).play(list(steps)))
+
+
+def _path(stream: Stream, skip: Collection[str]) -> list[Node]:
+    """The nodes from the source to the stream, checked, without the skipped ones."""
+    path = [*lineage(stream.node)][::-1]
+    names = {node.name for node in path if isinstance(node, TransformNode)}
+    for name in sorted(names.difference(skip)):
+        raise TranscriptError(
+            f"The transform {name!r} is PySpark code, which cannot be played without Spark.",
+            fix=f"Leave it out with skip=[{name!r}] if the test does not need it, or use runner='spark'.",
+        )
+    for name in skip:
+        if name not in names:
+            raise TranscriptError(
+                f"skip names {name!r}, and no transform on the way has that name.", fix="Leave it out."
+            )
+    path = _without_transforms(path)
+    if problems := [problem for node in path for problem in check_node(node)]:
+        raise CheckFailed(problems)
+    for node in path:
+        _require_playable(node)
+    return path
+
+
+def _require_playable(node: Node) -> None:
+    """Raise for an expression that only Spark understands: never silently skip a filter."""
+    if isinstance(node, WhereNode | SelectNode | WithColumnNode):
+        schema = schema_of(node.parent)
+        assert schema is not None, "the nodes before are playable"
+        for expression in _expressions(node):
+            bind(expression, schema)
+
+
+def _expressions(node: Stateless) -> tuple[Expression, ...]:
+    if isinstance(node, SelectNode):
+        return node.columns
+    return (node.condition,) if isinstance(node, WhereNode) else (node.expression,)
+
+
+def _without_transforms(path: list[Node]) -> list[Node]:
+    """The same nodes, each behind the nearest one that stays."""
+    kept: list[Node] = path[:1]
+    for node in path[1:]:
+        assert not isinstance(node, SourceNode)
+        if not isinstance(node, TransformNode):
+            # A side node's parent is a source or a stage, which are never left out.
+            kept.append(node if node.parent is kept[-1] else replace(node, parent=kept[-1]))  # type: ignore[arg-type]
+    return kept
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Everything that a crash leaves: the source's JSON, each stage's state and output edge."""
+
+    source: str
+    stages: dict[str, Any]
+    edges: dict[str, Edge]
+
+
+class _Piece:
+    """A flow being played."""
+
+    def __init__(self, path: list[Node], runner: Runner) -> None:
+        first, *self.rest = path
+        assert isinstance(first, SourceNode)
+        self.source = PlayedSource(first)
+        self.runner = runner
+        self.stages = {node.name: runner.stage(node) for node in self.rest if isinstance(node, StageNode)}
+        self.edges = {name: Edge.first() for name in self.stages}
+        self.before = self.keep()
+        self.last: tuple[Tick, str, PlayedTick] | None = None
+
+    def play(self, steps: list[Step]) -> Iterator[PlayedTick]:
+        for number, step in enumerate(steps, 1):
+            if isinstance(step, Crash):
+                self.crash(f"Step {number}")
+                yield PlayedTick(watermarks=self.watermarks())
+            else:
+                if number < len(steps) and isinstance(
+                    steps[number], Crash
+                ):  # encoding all state is worth its time only then
+                    self.before = self.keep()
+                tick, place = as_tick(step), f"Step {number}"
+                shown = self.tick(tick, place)
+                self.last = (tick, place, shown)
+                yield shown
+
+    def crash(self, place: str) -> None:
+        """Make the last tick again from state that went through bytes; nothing may differ. Then go on from bytes."""
+        after = self.keep()
+        if self.last is not None:
+            tick, where, shown = self.last
+            self.restore(self.before)
+            again = self.tick(tick, where)
+            if repr(again) != repr(shown):  # by repr, because NaN is not equal to itself
+                raise _differs(place, f"shows {again}, where it had shown {shown}")
+            self._compare(after, self.keep(), place)
+        self.restore(after)
+
+    def tick(self, tick: Tick, place: str) -> PlayedTick:
+        arrived = self.source.tick(tick, place)
+        record = self._arrived(arrived)
+        batch, edge = self.runner.read(arrived.rows, self.source.schema), arrived.edge
+        aside: dict[str, Batch] = {"rejected": self._rejected(arrived)}
+        for node in self.rest:
+            if isinstance(node, StageNode):
+                outcome = self.stages[node.name].tick(batch, edge, arrived.now)
+                self._record(record, node, len(batch), outcome)
+                edge = self.edges[node.name] = self.edges[node.name].moved_to(outcome.watermark)
+                batch, aside = outcome.panes, {"late": outcome.late, "rejected": outcome.rejected}
+            elif isinstance(node, SideNode):
+                batch = aside[node.side]
+            elif not isinstance(node, SourceNode | TransformNode):
+                batch = self.runner.stateless(node, batch, arrived.now)
+        record.panes.extend(self.runner.rows(batch))
+        record.watermarks.update(self.watermarks())
+        return record
+
+    def _arrived(self, arrived: Arrived) -> PlayedTick:
+        kept, rejected = len(arrived.rows), len(arrived.rejected)
+        books = Books(rows=kept + rejected, kept=kept, rejected=rejected)
+        return PlayedTick(rejected=[*arrived.rejected], books={self.source.node.name: books})
+
+    def _rejected(self, arrived: Arrived) -> Batch:
+        schema = schema_of(SideNode(parent=self.source.node, side="rejected"))
+        return self.runner.read(arrived.rejected, schema or Schema(()))
+
+    def _record(self, record: PlayedTick, node: StageNode, rows: int, outcome: StageOutcome) -> None:
+        late, rejected = self.runner.rows(outcome.late), self.runner.rows(outcome.rejected)
+        outcome.books.balance(node.name, rows=rows, late=late, rejected=rejected)
+        record.late.extend(late)
+        record.rejected.extend(rejected)
+        record.replaced.extend(self.runner.rows(outcome.replaced))
+        record.books[node.name] = outcome.books
+
+    def watermarks(self) -> dict[str, Any]:
+        stages = {name: edge.after for name, edge in self.edges.items()}
+        return {self.source.node.name: self.source.edge.after, **stages}
+
+    def keep(self) -> _Kept:
+        stages = {name: stage.encode() for name, stage in self.stages.items()}
+        return _Kept(self.source.encode(), stages, dict(self.edges))
+
+    def restore(self, kept: _Kept) -> None:
+        self.source.restore(kept.source)
+        self.edges = dict(kept.edges)
+        for name, stage in self.stages.items():
+            stage.restore(kept.stages[name])
+
+    def _compare(self, after: _Kept, again: _Kept, place: str) -> None:
+        if after.source != again.source or after.edges != again.edges:
+            raise _differs(place, "leaves other watermarks")
+        for name, stage in self.stages.items():
+            if not stage.same(after.stages[name], again.stages[name]):
+                raise _differs(place, f"leaves the stage {name!r} in another state")
+
+
+def _differs(place: str, how: str) -> DataError:
+    return DataError(
+        f"{place}: after the crash the tick, made again, {how}.",
+        fix="A user's own window, aggregate or policy must be a pure function; otherwise please report this fault.",
+    )

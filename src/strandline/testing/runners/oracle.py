@@ -1,0 +1,97 @@
+"""Play with the oracle: rows are dicts, and every expression is evaluated one row at a time."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from strandline.model.aggregates import Merge
+from strandline.model.evaluate import evaluate
+from strandline.model.expressions import Expression
+from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode
+from strandline.model.lineage import carried, lateness_of, merged_from, retracts, schema_of
+from strandline.model.oracle import StageOracle
+from strandline.model.panes import HIDDEN
+from strandline.model.ticks import Edge
+from strandline.model.time import Instant
+from strandline.model.types import Schema
+from strandline.testing.results import Books
+from strandline.testing.runners import StageOutcome, Stateless
+
+OracleRow = dict[str, Any]
+
+
+class OracleRunner:
+    """Runs nodes on lists of rows."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+
+    def read(self, rows: list[OracleRow], schema: Schema) -> list[OracleRow]:
+        """The rows as they are."""
+        return [dict(row) for row in rows]
+
+    def stateless(self, node: Stateless, batch: list[OracleRow], now: Instant) -> list[OracleRow]:
+        """Ask the expression of each row."""
+        schema = schema_of(node.parent)
+
+        def value(expression: Expression, row: OracleRow) -> Any:
+            return evaluate(expression, row, schema=schema, now=now)
+
+        if isinstance(node, WhereNode):
+            return [row for row in batch if value(node.condition, row) is True]
+        if isinstance(node, SelectNode):
+            return [{str(each.name): value(each, row) for each in node.columns} | _hidden(row) for row in batch]
+        return [{**row, node.name: value(node.expression, row)} for row in batch]
+
+    def stage(self, node: StageNode) -> OracleStage:
+        """An oracle that has seen nothing."""
+        return OracleStage(
+            StageOracle(
+                node,
+                lateness=lateness_of(node),
+                taking_back=retracts(node.parent),
+                schema=schema_of(node.parent),
+                carry=carried(self.flow, node),
+                merged={a.column: merged_from(node, a)[1] for _, a in node.aggregates if isinstance(a, Merge)},
+            )
+        )
+
+    def rows(self, batch: list[OracleRow]) -> list[OracleRow]:
+        """The rows without what is hidden."""
+        return [{name: value for name, value in row.items() if not name.startswith(HIDDEN)} for row in batch]
+
+
+class OracleStage:
+    """A stage oracle; its state is copied where the kernel's is encoded."""
+
+    def __init__(self, oracle: StageOracle) -> None:
+        self.oracle = oracle
+
+    def tick(self, batch: list[OracleRow], edge: Edge, now: Instant) -> StageOutcome:
+        """Make one tick."""
+        outcome = self.oracle.tick(batch, edge, now)
+        return StageOutcome(
+            panes=list(outcome.panes),
+            late=list(outcome.late),
+            rejected=list(outcome.rejected),
+            replaced=list(outcome.replaced),
+            watermark=outcome.watermark,
+            books=Books.of(outcome.books),
+        )
+
+    def encode(self) -> StageOracle:
+        """A copy that later ticks do not change."""
+        return copy.deepcopy(self.oracle)
+
+    def restore(self, kept: StageOracle) -> None:
+        """Go on from a copy."""
+        self.oracle = copy.deepcopy(kept)
+
+    def same(self, one: StageOracle, other: StageOracle) -> bool:
+        """The oracle has no bytes to compare; what it shows is compared by the play."""
+        return True
+
+
+def _hidden(row: OracleRow) -> OracleRow:
+    return {name: value for name, value in row.items() if name.startswith(HIDDEN)}

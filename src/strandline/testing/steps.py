@@ -1,0 +1,144 @@
+"""What a test does to a flow, step by step.
+
+Each step is one tick:
+
+    Events(rows)         events arrive                      ProcessingTime(t)   the clock moves
+    Watermark(t)         the source's watermark moves       Tick(...)           all of these at once
+    Crash()              the last tick is made again, from state that went through bytes
+
+A tick's events are judged by the watermark before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from strandline.errors import StrandlineError, TranscriptError
+from strandline.model.time import Instant
+
+Row: TypeAlias = Mapping[str, Any]
+When: TypeAlias = str | datetime | int
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Events:
+    """Events arrive in one partition, and are judged by the watermark so far.
+
+    With `policy=True` the source's own policy then moves the watermark, in the same tick.
+
+    >>> Events([{"user": "ann"}], partition=1).partition
+    1
+    """
+
+    rows: tuple[Row, ...]
+    partition: int
+    policy: bool
+
+    def __init__(self, rows: Sequence[Row], partition: int = 0, policy: bool = False) -> None:
+        if isinstance(rows, Mapping) or not isinstance(rows, Sequence):
+            raise TranscriptError(f"Events takes a list of rows, not {rows!r}.", fix="Write Events([{...}, {...}]).")
+        for name, value in (("rows", tuple(rows)), ("partition", partition), ("policy", policy)):
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Watermark:
+    """The source's watermark moves to an instant.
+
+    >>> Watermark("2026-01-01T12:00:00Z")
+    Watermark(time=Instant('2026-01-01T12:00:00Z'))
+    """
+
+    time: Instant
+
+    def __init__(self, time: When) -> None:
+        object.__setattr__(self, "time", _instant("Watermark", time))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ProcessingTime:
+    """The clock moves to an instant. Before the first one it stands at 1970-01-01."""
+
+    time: Instant
+
+    def __init__(self, time: When) -> None:
+        object.__setattr__(self, "time", _instant("ProcessingTime", time))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Tick:
+    """Events, watermark and clock in one tick. `events` is a list of rows, an Events, or several for several partitions.
+
+    >>> Tick(events=[{"user": "ann"}], watermark=0).events
+    (Events(rows=({'user': 'ann'},), partition=0, policy=False),)
+    """
+
+    events: tuple[Events, ...]
+    watermark: Instant | None
+    processing_time: Instant | None
+
+    def __init__(
+        self,
+        events: Events | Sequence[Row] | Sequence[Events] = (),
+        watermark: When | None = None,
+        processing_time: When | None = None,
+    ) -> None:
+        after = None if watermark is None else _instant("Tick(watermark=)", watermark)
+        now = None if processing_time is None else _instant("Tick(processing_time=)", processing_time)
+        for name, value in (("events", _several(events)), ("watermark", after), ("processing_time", now)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def policy(self) -> bool:
+        """Whether the source's own policy moves the watermark in this tick."""
+        return any(part.policy for part in self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """The last tick is made again from the state before it, encoded and decoded: same bytes, same panes, or an error."""
+
+
+Step: TypeAlias = Events | Watermark | ProcessingTime | Tick | Crash
+
+
+def as_tick(step: Step) -> Tick:
+    """The tick that a step is short for.
+
+    >>> as_tick(Watermark(0)) == Tick(watermark=0)
+    True
+    """
+    if isinstance(step, Tick):
+        return step
+    if isinstance(step, Events):
+        return Tick(events=step)
+    if isinstance(step, Watermark):
+        return Tick(watermark=step.time)
+    if isinstance(step, ProcessingTime):
+        return Tick(processing_time=step.time)
+    raise TranscriptError(
+        f"{step!r} is no step.", fix="Give Events([...]), Watermark(t), ProcessingTime(t), Tick(...) or Crash()."
+    )
+
+
+def _several(events: Events | Sequence[Row] | Sequence[Events]) -> tuple[Events, ...]:
+    if isinstance(events, Events):
+        return (events,)
+    if not isinstance(events, Sequence):
+        raise TranscriptError(f"Tick takes a list of rows, not {events!r}.", fix="Write Tick(events=[{...}]).")
+    parts = tuple(part for part in events if isinstance(part, Events))
+    if len(parts) == len(events):
+        return parts
+    if parts:
+        raise TranscriptError("Rows and Events are mixed in one Tick.", fix="Wrap the rows: Events([...]).")
+    return (Events(events),)  # type: ignore[arg-type]  # what is not Events is rows; play checks them
+
+
+def _instant(owner: str, value: When) -> Instant:
+    try:
+        return Instant.of(value)
+    except StrandlineError as error:
+        raise TranscriptError(f"{owner}: {error.what}", fix=error.fix) from None

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+import strandline as sl
+from strandline.testing.constructors import construct
+from strandline.testing.judging import differences, judge
+from strandline.testing.transcripts import read_transcript, typed
+
+SOURCE = """
+name: x
+shows: y
+source:
+  schema: user string, amount bigint, at timestamp
+"""
+FLOW = """
+flow:
+  - stage:
+      key_by: [user]
+      window: Tumbling("1m")
+      aggregates:
+        total: Sum("amount")
+        all: Collect("at")
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ('Tumbling("1m", offset="3s")', sl.Tumbling("1m", offset="3s")),
+        ("AfterWatermark(early=AfterCount(2, exact=True))", sl.AfterWatermark(early=sl.AfterCount(2, exact=True))),
+        ("Quantile('x', (0.5, 0.9))", sl.Quantile("x", (0.5, 0.9))),
+        ("Arrival()", sl.Arrival()),
+    ],
+)
+def test_a_constructor_is_read_as_in_python(text: str, made: Any) -> None:
+    assert construct(text) == made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')",
+        "Tumbling",
+        "Tumbling('1m').size",
+        "Tumbling(open('x'))",
+        "Tumbling(*['1m'])",
+        "Tumbling(**{'size': '1m'})",
+        "(lambda: 1)()",
+        "Tumbling([x for x in 'ab'])",
+        "Tumbling('1m'",
+        "Tumbling('1m', siez=1)",
+        "sl.Tumbling('1m')",
+    ],
+)
+def test_nothing_but_constructors_and_literals_is_read(text: str) -> None:
+    with pytest.raises(sl.TranscriptError):
+        construct(text)
+
+
+def test_a_misspelt_constructor_gets_the_nearest_name() -> None:
+    with pytest.raises(sl.TranscriptError) as caught:
+        construct("Tumblin('1m')")
+    assert "'Tumbling'" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("12:00:03", "2026-01-01T12:00:03Z"),
+        ("9:05", "2026-01-01T09:05:00Z"),
+        ("12:00:03.5", "2026-01-01T12:00:03.5Z"),
+        ("2025-12-31T23:59:00Z", "2025-12-31T23:59:00Z"),
+        ("noon", "noon"),
+        (5, 5),
+    ],
+)
+def test_a_short_time_is_a_time_of_the_first_of_january_2026(short: Any, long: Any) -> None:
+    assert typed(sl.Schema.of("at timestamp")["at"], short) == long
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "no mapping"),
+        ("{name: [", "is no YAML"),
+        ("name: x\nshows: y\n", "has no 'source'"),
+        (SOURCE + "tick: []", "has 'tick', which is not known"),
+    ],
+)
+def test_a_document_that_cannot_be_understood_is_refused_by_name(text: str, said: str) -> None:
+    with pytest.raises(sl.TranscriptError) as caught:
+        read_transcript(text)
+    assert said in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("flow: [{wehre: x}]", "cannot `wehre: x`"),
+        ("flow: [where]", "is no step of a flow"),
+        ("flow: [{side: late}]", "cannot `side: late`"),
+        ("flow: [{stage: {windw: x}}]", "has 'windw'"),
+        ("flow: [{stage: {aggregates: {}}}]", "has no 'window'"),
+        ("flow: [{stage: {window: 5}}]", "is no text"),
+        ("ticks: [{event: []}]", "has 'event'"),
+        ("ticks: [{events: [5]}]", "5 is no row"),
+        ("ticks: [{events: [[ann, 1, 12:00, 2]]}]", "more values than columns"),
+        ("ticks: [{watermark: noon}]", "'noon' cannot be read"),
+        ("ticks: [{panes: [{usr: ann}]}]", "no column 'usr'"),
+        ("ticks: [{panes: [5]}]", "5 is no row"),
+    ],
+)
+def test_a_part_that_cannot_be_understood_is_refused_by_name(rest: str, said: str) -> None:
+    with pytest.raises(sl.TranscriptError) as caught:
+        judge(read_transcript(SOURCE + rest))
+    assert said in caught.value.what
+
+
+def found(ticks: str, flow: str = FLOW) -> list[str]:
+    return differences(read_transcript(SOURCE + flow + ticks))
+
+
+def test_rows_compare_on_the_columns_that_are_given() -> None:
+    events = "ticks:\n  - events: [[ann, 1, 12:00], {user: bob, amount: 2, at: 12:00:01}]\n  - watermark: end of time\n"
+    assert found(events + "    panes: [{total: 2, all: [12:00:01]}, {user: ann}]") == []
+    assert found(events + "    panes: [{total: 1}, {total: 2}]") == []
+    assert found(events + "    panes: [{total: 1}, {total: 1}]") != []
+    assert found(events + "    panes: [{}, {total: 1}]") == []
+    assert found(events + "    panes: [{}]") != []
+
+
+def test_what_differs_is_told_by_tick_with_both_sides() -> None:
+    told = found("ticks:\n  - {events: [[ann, 1, 12:00]], watermark: 12:01}\n")
+    assert told[0] == "tick 1: panes: expected 0, shown 1"
+    assert "shown" in told[1]
+    assert "user: 'ann'" in told[1]
+
+
+def test_late_rejected_replaced_watermarks_and_books_are_compared_too() -> None:
+    ticks = "ticks:\n  - watermark: 12:02\n  - events: [[ann, 1, 12:00], [bob, 1, null]]\n    replaced: [{user: ann}]\n    reaches: 12:03\n"
+    told = "\n".join(found(ticks + "books:\n  stage: {rows: 7}\n"))
+    for part in ("late: expected 0, shown 1", "rejected: expected 0, shown 1", "replaced: expected 1, shown 0"):
+        assert part in told
+    assert "the watermark of 'events' reaches 2026-01-01T12:02:00Z, not 2026-01-01T12:03:00Z" in told
+    assert "the books of 'stage' say {'rows': 1}, not {'rows': 7}" in told
+
+
+def test_a_transcript_that_must_fail_and_does_not_is_reported() -> None:
+    assert judge(read_transcript(SOURCE + FLOW + "must_fail: true")) == ["It must fail '', and did not: []"]
+    wrong_reason = "must_fail: because\nticks: [{panes: [{total: 3}]}]"
+    assert "It must fail 'because'" in judge(read_transcript(SOURCE + FLOW + wrong_reason))[0]
+
+
+def test_a_flow_that_check_must_refuse_and_does_not_is_reported() -> None:
+    assert judge(read_transcript(SOURCE + FLOW + "check_fails: nonsense")) != []
+    bad = SOURCE + FLOW.replace("[user]", "[usr]")
+    assert judge(read_transcript(bad + "check_fails: usr")) == []
+    assert "does not say 'other'" in judge(read_transcript(bad + "check_fails: other"))[0]
+
+
+def test_rows_of_a_source_keep_their_order_and_side_rows_need_not() -> None:
+    ticks = "ticks: [{events: [[ann, 1, 12:00], [bob, 2, 12:00]], panes: [{user: bob}, {user: ann}]}]"
+    assert found(ticks, "") != []
+    ticks = "ticks: [{watermark: 12:05}, {events: [[ann, 1, 12:00], [bob, 2, 12:00]], panes: [{user: bob}, {user: ann}]"
+    ticks += ", late: [{user: bob}, {user: ann}]}]"
+    assert found(ticks, FLOW + "  - side: late\n") == []
+
+
+def test_nan_is_equal_to_nan_and_true_is_not_one() -> None:
+    source = "{name: x, shows: y, source: {schema: 'p double, b boolean, at timestamp'}, "
+    ticks = "ticks: [{events: [[.nan, true, 12:00]], panes: [{p: .nan, b: true}]}]}"
+    assert differences(read_transcript(source + ticks)) == []
+    with pytest.raises(sl.DescriptionError, match="1 is no boolean"):
+        differences(read_transcript(source + ticks.replace("b: true", "b: 1")))
+
+
+class Halves(sl.CustomWindow):
+    longest = sl.Span.of("30s")
+
+    def assign(self, time: sl.Instant, row: Mapping[str, Any]) -> Sequence[tuple[int, int]]:
+        start = time - time % sl.Span.of("30s")
+        return [(start, start + sl.Span.of("30s"))]
+
+
+def test_a_users_own_window_may_be_named_in_a_transcript() -> None:
+    text = SOURCE + FLOW.replace('Tumbling("1m")', "Halves()")
+    text += "ticks: [{events: [[ann, 1, 12:00:31]], watermark: 12:01, panes: [{window_start: 12:00:30}]}]"
+    assert differences(read_transcript(text, extra={"Halves": Halves})) == []
