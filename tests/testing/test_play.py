@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -12,8 +11,7 @@ from strandline.testing import Books, Crash, Events, ProcessingTime, Tick, Water
 from strandline.testing.results import Played
 
 SCHEMA = "user string, amount bigint, at timestamp"
-RUNNERS = ["oracle"] + (["kernel"] if importlib.util.find_spec("strandline.kernel.stage") else [])
-both = pytest.mark.parametrize("runner", RUNNERS)
+both = pytest.mark.parametrize("runner", ["oracle", "kernel"])
 
 
 def at(clock: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
+import strandline as sl
 from strandline.model.flow import StageNode
 from strandline.model.triggers import KINDS, AfterEach, AfterWatermark, Repeatedly, Trigger
 from strandline.testing import Crash, play
@@ -18,6 +19,7 @@ from strandline.testing.strategies import (
     cases,
     events,
     flows,
+    steps,
     traits,
     triggers,
 )
@@ -87,3 +89,26 @@ def test_a_trigger_tree_is_as_deep_as_is_asked_for() -> None:
     flat = find(triggers(AfterEach, depth=1), lambda trigger: True)
     assert isinstance(flat, AfterEach)
     find(triggers(AfterEach, depth=3), lambda trigger: isinstance(trigger.triggers[0], Repeatedly))  # type: ignore[union-attr]
+
+
+@settings(max_examples=examples(20))
+@given(st.data())
+def test_a_user_draws_events_and_steps_for_a_schema_of_their_own(data: st.DataObject) -> None:
+    schema = "who string, price decimal(5,2), flags array<boolean>, pair struct<a:int,b:date>, seen timestamp"
+    stage = (
+        sl.Flow("mine")
+        .source("events", sl.Rows(schema=schema), time="seen")
+        .key_by("who")
+        .window(sl.Tumbling("10s"), trigger=sl.AfterClose())
+        .aggregate("counts", n=sl.Count())
+    )
+    whose = {"who": st.sampled_from(["ann", "bob"])}
+    played = play(stage, data.draw(steps(schema, time="seen", values=whose)))
+    assert {pane["who"] for panes in played for pane in panes} <= {"ann", "bob"}
+    assert sum(pane["n"] for panes in played for pane in panes) == played.books["counts"].kept
+    sl.Rows(data.draw(events(schema, time="seen")), schema=schema)
+
+
+def test_a_strategy_for_a_column_that_is_not_there_is_refused() -> None:
+    with pytest.raises(sl.DescriptionError, match="usr"):
+        events(values={"usr": st.none()})

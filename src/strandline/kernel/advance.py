@@ -24,7 +24,7 @@ from strandline.kernel.groups import Groups
 from strandline.kernel.hopping import advance_slices
 from strandline.kernel.judge import judge, raw_hashes
 from strandline.kernel.merge import Union, alive, arrange_rows, combine, newest
-from strandline.kernel.order import arrange
+from strandline.kernel.order import arrange, sorted_unique
 from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.preaggregate import Books, Partials
 from strandline.kernel.segments import Reads
@@ -143,7 +143,7 @@ def _by_slice(plan: Plan, table: pl.DataFrame) -> dict[int, Array]:
     order = np.argsort(numbers, kind="stable")
     groups = Groups.of_ids(numbers[order])
     parts = np.split(hashes[order], groups.starts[1:])
-    return {int(numbers[order[at]]): np.unique(part) for at, part in zip(groups.starts, parts, strict=True)}
+    return {int(numbers[order[at]]): sorted_unique(part) for at, part in zip(groups.starts, parts, strict=True)}
 
 
 def _rounds(

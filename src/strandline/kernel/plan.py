@@ -14,13 +14,13 @@ from strandline.errors import DescriptionError
 from strandline.kernel.folds import Fold, compile_fold
 from strandline.kernel.schema import polars_type
 from strandline.kernel.triggers import NOT_YET, Part, columns, compile_trigger, hit_column, walk
-from strandline.model.aggregates import Merge
+from strandline.model.aggregates import Merge, columns_of
 from strandline.model.checks import asked_columns
 from strandline.model.expressions import Expression, parse
 from strandline.model.firing import fires_once, with_late_panes
 from strandline.model.flow import StageNode
 from strandline.model.lineage import base_of, lateness_of, retracts, schema_of
-from strandline.model.panes import accumulator
+from strandline.model.panes import WEIGHT, accumulator
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, OnEvent, When
 from strandline.model.types import Schema
@@ -67,6 +67,17 @@ class Plan:
     def keys(self) -> list[str]:
         """The names of the key columns in the state."""
         return [KEY + key for key in self.stage.keys]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of input rows that aggregates and triggers read."""
+        folds = dict(self.folds)
+        columns = {c for _, a in self.stage.aggregates for c in columns_of(a)}
+        inner = {
+            accumulator(a.column, suffix)
+            for name, a in self.stage.aggregates if isinstance(a, Merge) for suffix, _ in folds[name].fields
+        }  # fmt: skip
+        return frozenset({*columns, *inner, *self.masks, WEIGHT})
 
     @property
     def merging(self) -> bool:

@@ -95,9 +95,14 @@ def preaggregate(plan: Plan, rows: pl.DataFrame, edge: Edge, now: Instant) -> Pa
         table = _expand(plan, table, edge)
     late, books = late_rows(plan, rows, times, edge, missed, _window_counts(plan, assigned, times, missed))
     rejected = rejected_rows(rows, assigned.rejected)
-    kept = len(np.unique(assigned.row[keep]))
+    kept = _distinct(assigned.row[keep])
     books += Books(rows=rows.height, kept=kept, rejected=rejected.height)
     return Partials(table=table, raw=rows.clear(), late=late, rejected=rejected, books=books)
+
+
+def _distinct(row: Array) -> int:
+    """How many different rows there are; they stand in order."""
+    return int((row[1:] != row[:-1]).sum()) + min(1, len(row))
 
 
 def _nothing(plan: Plan, rows: pl.DataFrame) -> Partials:
@@ -137,9 +142,9 @@ def fold_rows(
     rounds = _rounds(plan, keys, hashes, row)
     slices = rounds if plan.exact else plan.slices(end)
     windows = (start, end) if plan.exact or not plan.one_window_per_slice else ()
-    order, groups = arrange(keys, slices, hashes, *windows)
+    order, groups = arrange(keys, slices, hashes, *windows, stable=False)
     firsts = order[groups.starts]
-    rows, times = rows[order], times[order]
+    rows, times = rows.select(c for c in rows.columns if c in plan.reads)[order], times[order]
     found: dict[str, Any] = {"hash": hashes[firsts]}
     found |= {name: keys[name].gather(firsts) for name in keys.columns}
     found |= {"window_start": start[firsts], "window_end": end[firsts], "kind": np.full(groups.count, PARTIAL, np.uint8)}

@@ -12,6 +12,7 @@ import polars as pl
 from strandline.kernel.folds import Fold
 from strandline.kernel.plan import KEY, Plan
 from strandline.kernel.schema import polars_type
+from strandline.kernel.triggers import NOT_YET
 from strandline.model.panes import (
     CAME_FROM, EARLY, INSERT, LATE, ON_TIME, PANE_COLUMNS, RETRACT, TIME, WEIGHT, WINDOW_COLUMNS, accumulator,
 )  # fmt: skip
@@ -45,10 +46,11 @@ def _parts(table: pl.DataFrame, name: str, fold: Fold) -> list[pl.Series]:
 
 
 def pane_times(plan: Plan, table: pl.DataFrame) -> pl.Series:
-    """The one event time that a pane of each window has."""
+    """The one event time that a pane of each window has; a window that only ever took back has no event to take it from."""
     if plan.stage.timestamp == "end":
         return table["window_end"] - 1
-    return table[plan.stage.timestamp]
+    times = table[plan.stage.timestamp]
+    return (table["window_end"] - 1).zip_with(times.abs() >= NOT_YET, times) if plan.taking_back else times
 
 
 def pane_schema(plan: Plan) -> dict[str, pl.DataType]:

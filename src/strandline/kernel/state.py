@@ -16,6 +16,7 @@ from strandline.kernel.due import DueIndex
 from strandline.kernel.fire import closing
 from strandline.kernel.groups import Groups
 from strandline.kernel.merge import combine, newest
+from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.segments import Reads, Segment, lookup, segment_of
 from strandline.kernel.tiers import plan as plan_merges
@@ -166,4 +167,4 @@ def together(states: Sequence[State]) -> State:
 
 def hashes_of(table: pl.DataFrame) -> Array:
     """The hashes of a table's rows, sorted, each once."""
-    return np.unique(table["hash"].to_numpy())
+    return sorted_unique(table["hash"].to_numpy())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from strandline.errors import DataError
 from strandline.kernel.groups import Groups
 from strandline.model.panes import CAME_FROM, HIDDEN
 from strandline.model.time import EPOCH, Instant
@@ -89,7 +90,8 @@ def _tumbling(window: Tumbling, rows: pl.DataFrame, times: Array) -> Assigned:
         mine = np.flatnonzero((zones.is_null() if name is None else (zones == name).fill_null(False)).to_numpy())
         zone = _zone(name)
         if zone is None:
-            rejected |= {int(i): f"the time zone {name!r} is not known" for i in mine}
+            reason = "the time zone is null" if name is None else f"the time zone {name!r} is not known"
+            rejected |= dict.fromkeys(mine.tolist(), reason)
         else:
             start[mine], end[mine] = calendar_windows(window.size, offset, zone, times[mine])
     return _one_each(start, end, rejected)
@@ -154,13 +156,24 @@ def _session(window: Session, rows: pl.DataFrame, times: Array) -> Assigned:
     return _one_each(times, times + gaps, rejected)
 
 
+def _said(window: CustomWindow, windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What a user's window said, each window once, in order."""
+    for start, end in windows:
+        if end <= start:
+            raise DataError(
+                f"{type(window).__name__}.assign gave a window that ends at {int(end)}, not after its start {int(start)}.",
+                fix="Let assign return (start, end) with start < end.",
+            )
+    return sorted({(int(start), int(end)) for start, end in windows})
+
+
 def _custom(window: CustomWindow, rows: pl.DataFrame, times: Array) -> Assigned:
     visible = rows.select(c for c in rows.columns if not c.startswith(HIDDEN))
     found = [
         (number, int(start), int(end))
         for number, row in enumerate(visible.iter_rows(named=True))
-        for start, end in window.assign(Instant(int(times[number])), row)
+        for start, end in _said(window, window.assign(Instant(int(times[number])), row))
     ]
     row, start, end = (np.array(part, np.int64) for part in zip(*found, strict=True)) if found else (np.zeros(0, np.int64),) * 3
     nowhere = np.setdiff1d(np.arange(rows.height), row)
-    return Assigned(row=row, start=start, end=end, rejected={int(i): "no window takes this event" for i in nowhere})
+    return Assigned(row=row, start=start, end=end, rejected={int(i): "it belongs to no window" for i in nowhere})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.errors import CheckFailed, DescriptionError, StrandlineError, did_you_mean
-from strandline.model.aggregates import NEVER, Aggregate, Merge, takes_back
+from strandline.model.aggregates import NEVER, Aggregate, AnyAggregate, Mean, Merge, Sum, takes_back
 from strandline.model.expressions import parse
 from strandline.model.firing import closes, ends, fires_once
 from strandline.model.flow import Flow, Node, SourceNode, StageNode, WhereNode, stage_before
@@ -231,10 +231,16 @@ def _takes_back(stage: StageNode, schema: Schema) -> Problems:
         return
     for name, aggregate in stage.aggregates:
         try:
-            _, base = base_of(stage, aggregate)
+            origin, base = base_of(stage, aggregate)
         except StrandlineError:
             continue  # said by another rule
         merged = isinstance(aggregate, Merge)
+        if merged and _rounds(base, origin):
+            yield DescriptionError(
+                f"{name}=Merge of a {type(base).__name__} of floats in stage {stage.name!r} cannot be taken back exactly.",
+                fix="Let the earlier stage compute Sum(..., exact=True); a mean is that divided by Count().",
+            )
+            continue
         if takes_back(base) == NEVER or (merged and takes_back(base) != "arithmetic"):
             kind = f"Merge of {type(base).__name__}" if merged else type(base).__name__
             hint = " Define remove() on it." if isinstance(base, Aggregate) else ""
@@ -252,6 +258,14 @@ def _takes_back(stage: StageNode, schema: Schema) -> Problems:
             f"The stage {stage.name!r} is discarding behind a stage that retracts: its panes would be differences.",
             fix="Use mode='retracting' or 'accumulating'.",
         )
+
+
+def _rounds(base: AnyAggregate, origin: StageNode) -> bool:
+    """Whether an aggregate keeps a float sum that leaves out the least bits."""
+    if not isinstance(base, Sum | Mean) or (isinstance(base, Sum) and base.exact) or retracts(origin.parent):
+        return False
+    columns = schema_of(origin.parent)
+    return columns is not None and columns[base.column].is_float
 
 
 def _pane_times(stage: StageNode, schema: Schema) -> Problems:

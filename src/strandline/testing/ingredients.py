@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ from strandline.model.triggers import (
     Trigger,
     When,
 )
-from strandline.model.types import Schema
+from strandline.model.types import Schema, Type
 from strandline.model.windows import CustomWindow, Global, Hopping, Session, Tumbling, Window
 
 Row: TypeAlias = dict[str, Any]
@@ -61,7 +62,10 @@ _ZONES: Final = ("UTC", "Europe/Berlin", "America/New_York", "UTC")
 class Blocks(CustomWindow):
     """A window of a user's own that does not merge: four-second blocks, and for kind 2 the ten seconds around as well."""
 
-    longest = Span(20 * SECOND)
+    longest = Span(10 * SECOND)
+
+    def __repr__(self) -> str:
+        return "Blocks()"
 
     def assign(self, time: Instant, row: Any) -> Sequence[tuple[int, int]]:
         """One or two windows."""
@@ -75,6 +79,9 @@ class Visits(CustomWindow):
 
     merging = True
     longest = Span(6 * SECOND)
+
+    def __repr__(self) -> str:
+        return "Visits()"
 
     def assign(self, time: Instant, row: Any) -> Sequence[tuple[int, int]]:
         """One window that others may join."""
@@ -146,17 +153,55 @@ def aggregates(draw: st.DrawFn, *, most: int = 2) -> dict[str, AnyAggregate]:
 
 
 _SECONDS: Final = 30
-# One whole number says a row: cheap to draw, and shrinks towards the first of everything.
-CODES: Final = st.integers(0, len(_USERS) * len(_KINDS) * len(_AMOUNTS) * len(_PRICES) * len(_GAPS) * _SECONDS - 1)
+_CODES: Final = len(_USERS) * len(_KINDS) * len(_AMOUNTS) * _SECONDS * len(_GAPS) * len(_PRICES)
 
 
-def row_of(code: int, base: int, back: int, pace: int) -> Row:
-    """A row less than 30 - `back` seconds after the base, and up to `back` before it."""
+def placed_rows(
+    schema: Schema, time: str, values: Mapping[str, st.SearchStrategy[Any]] | None = None
+) -> st.SearchStrategy[tuple[Row, int]]:
+    """Rows without their time, and a number from 0 to 29 to place them in time by.
+
+    `values` says what to draw for a column; for the others it is a few small values of their type, and null.
+    """
+    if schema is SCHEMA and not values:
+        return st.integers(0, _CODES - 1).map(_decoded)
+    for name in values or {}:
+        schema.require(name, "values=")
+    schema.require(time, "time=")
+    columns = {name: (values or {}).get(name, few(kind)) for name, kind in schema.columns if name != time}
+    return st.tuples(st.fixed_dictionaries(columns), st.integers(0, _SECONDS - 1))
+
+
+def _decoded(code: int) -> tuple[Row, int]:
+    """A row of `SCHEMA` from one whole number: cheap to draw, and it shrinks towards the first of everything."""
     row: Row = {}
     for name, values in (("user", _USERS), ("kind", _KINDS), ("amount", _AMOUNTS)):
         code, at = divmod(code, len(values))
         row[name] = values[at]
     code, seconds = divmod(code, _SECONDS)
     code, at = divmod(code, len(_GAPS))
-    row |= {"gap": _GAPS[at], "zone": _ZONES[at], "price": _PRICES[code]}
-    return {**row, "at": Instant(base + (seconds - back) * SECOND * pace)}
+    return {**row, "gap": _GAPS[at], "zone": _ZONES[at], "price": _PRICES[code]}, seconds
+
+
+_FEW: Final[dict[str, tuple[Any, ...]]] = {
+    "boolean": (True, False),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), (0, 1, 2, 5, -3)),
+    **dict.fromkeys(("float", "double"), (0.0, 0.1, 2.5, -3.0, 1e10)),
+    "string": ("a", "b", "ab", ""),
+    "binary": (b"", b"a"),
+    "date": ("2026-01-01", "2026-01-02"),
+    "timestamp": ("2026-01-01T12:00:00Z", "2026-01-01T12:00:07Z"),
+    "timestamp_ntz": ("2026-01-01T12:00:00", "2026-01-01T12:00:07"),
+    "interval day to second": ("1s", "5s", "8s"),
+}
+
+
+def few(kind: Type) -> st.SearchStrategy[Any]:
+    """A few values of a type, and null: so few that keys meet again."""
+    if kind.element is not None:
+        return st.none() | st.lists(few(kind.element), max_size=2)
+    if kind.name == "struct":
+        return st.none() | st.fixed_dictionaries({name: few(field) for name, field in kind.fields})
+    if kind.name == "decimal":
+        return st.sampled_from((*(Decimal((sign, (1,), -kind.scale)) for sign in (0, 1)), 0, None))
+    return st.sampled_from((*_FEW[kind.name], None))

@@ -12,7 +12,7 @@ Needs the extra `testing`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,18 +24,18 @@ from strandline.model.aggregates import AnyAggregate, Collect, Count, Max, Sum
 from strandline.model.flow import Flow, Stage, StageNode
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import Trigger
+from strandline.model.types import Schema
 from strandline.model.watermarks import Bounded
 from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session, Tumbling, Window
 from strandline.sources.rows import Rows
 from strandline.testing.ingredients import (
-    CODES,
     SCHEMA,
     SECOND,
     WINDOWS,
     Row,
     aggregates,
     pace_of,
-    row_of,
+    placed_rows,
     triggers,
     windows,
 )
@@ -144,23 +144,29 @@ def _seconds(draw: st.DrawFn) -> dict[str, Any]:
     return {"window": window, "keys": draw(st.sampled_from((0, 1))), "aggregates": {n: shown[n] for n in ("n", *names)}}
 
 
-def events(*, disorder: str | Span = "20s", most: int = 12) -> st.SearchStrategy[list[Row]]:
-    """Rows of `SCHEMA` in order of arrival, each at most `disorder` behind an earlier one.
+def events(
+    schema: str | Schema = SCHEMA,
+    *,
+    time: str = "at",
+    values: Mapping[str, st.SearchStrategy[Any]] | None = None,
+    disorder: str | Span = "20s",
+    most: int = 12,
+) -> st.SearchStrategy[list[Row]]:
+    """Rows of a schema in order of arrival, each at most `disorder` behind an earlier one.
 
-    The time of each row lies a little after the last one's, less what disorder takes away.
+    `values` says what to draw for a column: `values={"user": st.sampled_from(["ann", "bob"])}`.
     """
-    back = Span.of(disorder) // SECOND
+    back = int(Span.of(disorder) // SECOND)
 
-    def place(drawn: list[tuple[int, int]]) -> list[Row]:
-        rows, clock = [], int(NOON)
-        for code, behind in drawn:
-            row = row_of(code, clock, 0, 1)
-            moved = clock + (code % 4) * SECOND
-            rows.append({**row, "at": Instant(moved - min(behind, back) * SECOND)})
-            clock = moved
-        return rows
+    def in_time(drawn: list[tuple[tuple[Row, int], int]]) -> list[Row]:
+        found, clock = [], int(NOON)
+        for (row, seconds), behind in drawn:
+            clock += seconds % 4 * SECOND
+            found.append({**row, time: Instant(clock - behind * SECOND)})
+        return found
 
-    return st.lists(st.tuples(CODES, st.integers(0, back)), max_size=most).map(place)
+    each = st.tuples(placed_rows(Schema.of(schema), time, values), st.integers(0, back))
+    return st.lists(each, max_size=most).map(in_time)
 
 
 def batch_cuts(rows: Sequence[Row], *, most: int = 8) -> st.SearchStrategy[list[list[Row]]]:
@@ -172,7 +178,10 @@ def batch_cuts(rows: Sequence[Row], *, most: int = 8) -> st.SearchStrategy[list[
 @st.composite
 def steps(
     draw: st.DrawFn,
+    schema: str | Schema = SCHEMA,
     *,
+    time: str = "at",
+    values: Mapping[str, st.SearchStrategy[Any]] | None = None,
     most: int = 8,
     rows: int = 6,
     pace: int = 1,
@@ -182,17 +191,19 @@ def steps(
     """Ticks in which events come around a watermark that moves on, so that many are late, and some are dropped.
 
     Events lie from 18 scaled seconds before the watermark to 11 after it; it moves up to 14 a tick. The first tick has no
-    watermark yet. With `finish` the last tick moves it past all windows. `pace` stretches event time.
+    watermark yet. With `finish` the last ticks move it past all windows. `pace` stretches event time. `schema`, `time` and
+    `values` are as for `events`.
     """
+    each = placed_rows(Schema.of(schema), time, values)
     made: list[Step] = []
     mark, clock = int(NOON), int(NOON)
     for at in range(draw(st.integers(min(4, most), most))):
-        codes = draw(st.lists(CODES, min_size=min(1, at % 3), max_size=rows))
+        drawn = draw(st.lists(each, min_size=min(1, at % 3), max_size=rows))
         move = draw(st.integers(0, 59))
         mark += (move % 15) * SECOND * pace if at and move % 15 > 4 else 0
         clock += (move // 15) * 2 * SECOND
         made.append(Tick(
-            events=[row_of(code, mark, 18 if at else 8, pace) for code in codes],
+            events=[{**row, time: Instant(mark + (n - (18 if at else 8)) * SECOND * pace)} for row, n in drawn],
             watermark=mark if at else None, processing_time=clock,
         ))  # fmt: skip
         if crashes and draw(st.booleans()):

@@ -140,8 +140,14 @@ def ewma(pairs: list[tuple[int, float]], half_life: int) -> float:
     found = special([xw for xw, _, _ in weighted])
     if found is not None:
         return found
-    above = round53(grid_total([(xw, k) for xw, _, k in weighted]))
-    return nearest(above / round53(grid_total([(w, k) for _, w, k in weighted])))
+    (above, high), (below, low) = (scaled_total([(w[i], w[2]) for w in weighted]) for i in (0, 1))
+    return nearest(round53(above) / round53(below) * Fraction(2) ** max(-5000, min(5000, high - low)))
+
+
+def scaled_total(values: list[tuple[float, int]]) -> tuple[Fraction, int]:
+    """(a, e) so that a * 2**e is the total on the grid; whole cells are moved to e, lest the fractions grow without end."""
+    whole = max((k // 32 * 32 for x, k in values if x != 0), default=0)
+    return grid_total([(x, max(k - whole, -5000)) for x, k in values]), whole
 
 
 def shown(aggregate: Any, schema: Schema, rows: list[Row], taking_back: bool = False) -> Any:

@@ -9,7 +9,7 @@ from strandline.model.aggregates import Merge
 from strandline.model.evaluate import evaluate
 from strandline.model.expressions import Expression
 from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode
-from strandline.model.lineage import carried, lateness_of, merged_from, retracts, schema_of
+from strandline.model.lineage import base_of, carried, lateness_of, retracts, schema_of
 from strandline.model.oracle import StageOracle
 from strandline.model.panes import HIDDEN
 from strandline.model.ticks import Edge
@@ -53,7 +53,7 @@ class OracleRunner:
                 taking_back=retracts(node.parent),
                 schema=schema_of(node.parent),
                 carry=carried(self.flow, node),
-                merged={a.column: merged_from(node, a)[1] for _, a in node.aggregates if isinstance(a, Merge)},
+                merged={a.column: base_of(node, a)[1] for _, a in node.aggregates if isinstance(a, Merge)},
             )
         )
 
