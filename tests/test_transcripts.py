@@ -9,6 +9,7 @@ import pytest
 
 from strandline.testing.judging import judge
 from strandline.testing.transcripts import load_transcript
+from tests.own import OWN
 
 FOLDER = Path(__file__).parent / "transcripts"
 FILES = sorted(FOLDER.rglob("*.yaml"))
@@ -30,17 +31,17 @@ def _name(path: Path) -> str:
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_the_transcript_holds(path: Path, spread: str) -> None:
-    assert judge(load_transcript(path), **SPREADS[spread]) == []
+    assert judge(load_transcript(path, extra=OWN), **SPREADS[spread]) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_the_transcript_says_its_own_name_and_what_it_shows(path: Path) -> None:
-    transcript = load_transcript(path)
+    transcript = load_transcript(path, extra=OWN)
     assert transcript.name.replace(" ", "_") == path.stem
     assert transcript.shows.endswith(".")
 
 
 def test_what_must_fail_stands_in_a_folder_of_its_own() -> None:
     assert [
-        _name(path) for path in FILES if bool(load_transcript(path).must_fail) != (path.parent.name == "must_fail")
+        _name(path) for path in FILES if bool(load_transcript(path, extra=OWN).must_fail) != (path.parent.name == "must_fail")
     ] == []

@@ -81,6 +81,11 @@ class Groups:
         """
         if self.all_single:
             return values
+        # A NaN is no accident here, so it warns nobody.
+        with np.errstate(invalid="ignore"):
+            return self._reduce(operation, values)
+
+    def _reduce(self, operation: np.ufunc, values: Array) -> Array:
         if self.length > 2 * self.count:
             return operation.reduceat(values, self.starts)
         # Most groups are one row: to start with the first rows and join the others is three times as fast.

@@ -6,6 +6,7 @@ made of whole ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.fire import fire, no_panes
+from strandline.kernel.groups import Groups
 from strandline.kernel.merge import arrange_rows, combine, newest
 from strandline.kernel.plan import Plan
 from strandline.kernel.segments import Reads, segment_of
@@ -88,15 +90,47 @@ def _compact(plan: Plan, state: State, numbers: list[int], tick: int, reads: Rea
 
 def _assembled(plan: Plan, state: State, numbers: list[int], windows: Array, reads: Reads | None) -> pl.DataFrame:
     """The windows, each made of the slices it holds."""
-    frames = {n: state.whole([n], plan.state_schema, reads) for n in numbers}
-    ends = dict(zip(numbers, _slice_ends(plan, np.array(numbers)).tolist(), strict=True))
+    ends = _slice_ends(plan, np.array(numbers))
+    frames = [state.whole([n], plan.state_schema, reads) for n in numbers]
     size = int(_hopping(plan).size)
-    parts = []
-    for start in windows.tolist():
-        held = [frames[n] for n in numbers if start < ends[n] <= start + size]
-        if held:
-            rows = pl.concat(held).with_columns(
-                window_start=pl.lit(start, pl.Int64), window_end=pl.lit(start + size, pl.Int64)
-            )
-            parts.append(combine(plan, *arrange_rows(plan, rows), settle=True))
-    return pl.concat(parts) if parts else pl.DataFrame(schema=plan.state_schema)
+    # Windows that start within half a size of each other share at least half of their slices.
+    runs = Groups.of_ids((windows - windows[0]) // max(size // 2, 1))
+    parts = [
+        part
+        for first, count in zip(runs.starts, runs.lengths, strict=True)
+        for part in _overlapping(plan, windows[first : first + count].tolist(), frames, ends)
+    ]
+    rows, groups = arrange_rows(plan, pl.concat(parts))
+    return combine(plan, rows, groups, settle=True)
+
+
+def _overlapping(plan: Plan, windows: list[int], frames: list[pl.DataFrame], ends: Array) -> Iterator[pl.DataFrame]:
+    """Windows that overlap: what all of them hold is merged once; what lies before and behind, step by step."""
+    size = int(_hopping(plan).size)
+
+    def merged(low: int, high: int, more: pl.DataFrame | None = None) -> pl.DataFrame | None:
+        held = [frame for frame, end in zip(frames, ends, strict=True) if low < end <= high]
+        return _merge_slices(plan, [*held, *([] if more is None else [more])])
+
+    core = merged(windows[-1], windows[0] + size)
+    before: dict[int, pl.DataFrame | None] = {windows[-1]: None}
+    for start, later in reversed([*zip(windows, windows[1:], strict=False)]):
+        before[start] = merged(start, later, before[later])
+    behind: pl.DataFrame | None = None
+    for start, earlier in zip(windows, [windows[0], *windows], strict=False):
+        behind = merged(earlier + size, start + size, behind)
+        for part in (before[start], core, behind):
+            if part is not None:
+                yield _as_window(part, start, start + size)
+
+
+def _merge_slices(plan: Plan, frames: list[pl.DataFrame]) -> pl.DataFrame | None:
+    """Slices as one, whatever window they are of."""
+    if len(frames) < 2:  # noqa: PLR2004
+        return frames[0] if frames else None
+    rows, groups = arrange_rows(plan, _as_window(pl.concat(frames), 0, plan.cell))
+    return combine(plan, rows, groups, settle=False)
+
+
+def _as_window(rows: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    return rows.with_columns(window_start=pl.lit(start, pl.Int64), window_end=pl.lit(end, pl.Int64))

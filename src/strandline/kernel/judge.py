@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.hashing import hash_columns
+from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import KEY, Plan
-from strandline.kernel.preaggregate import Books, Partials, fold_pieces, key_columns, late_rows
+from strandline.kernel.preaggregate import Books, Partials, fold_pieces, hashed_keys, late_rows
 from strandline.kernel.sessions import components
 from strandline.kernel.windows import Assigned, assign
 from strandline.model.panes import TIME
@@ -49,8 +49,7 @@ def judge(
 
 def raw_hashes(plan: Plan, raw: pl.DataFrame) -> Array:
     """The hashes of the keys of raw events, sorted, each once."""
-    keys = key_columns(plan, raw)
-    return np.unique(hash_columns(keys)) if keys.width else np.zeros(1, np.uint64)
+    return sorted_unique(hashed_keys(plan, raw)[1])
 
 
 def _merged_windows(
@@ -58,8 +57,7 @@ def _merged_windows(
 ) -> tuple[Array, Array]:
     """The window that each raw event's window becomes among all of its key's."""
     window = ["hash", *plan.keys, "window_start", "window_end"]
-    keys = key_columns(plan, raw)
-    hashes = hash_columns(keys) if keys.width else np.zeros(raw.height, np.uint64)
+    keys, hashes = hashed_keys(plan, raw)
     mine = pl.DataFrame({
         "hash": hashes[assigned.row], **{name: keys[name].gather(assigned.row) for name in keys.columns},
         "window_start": assigned.start, "window_end": assigned.end,
@@ -75,6 +73,5 @@ def _merged_windows(
 
 def raw_rows_within(plan: Plan, raw: pl.DataFrame, least: int, greatest: int) -> pl.DataFrame:
     """The raw events of the keys whose hash is from `least` to `greatest`."""
-    keys = key_columns(plan, raw)
-    hashes = pl.Series(hash_columns(keys) if keys.width else np.zeros(raw.height, np.uint64))
+    hashes = pl.Series(hashed_keys(plan, raw)[1])
     return raw.filter((hashes >= least) & (hashes <= greatest))

@@ -21,7 +21,7 @@ def arrange(frame: pl.DataFrame, slices: Array, hashes: Array, *more: Array, sta
     """
     order = _sorted(slices, (hashes, *more), "stable" if stable else "quicksort")
     groups = _groups(order, (slices, hashes, *more))
-    if _collide(frame, order, hashes):
+    if collide(frame, order, hashes):
         return _arrange_by_key(frame, slices, hashes, more)
     return order, groups
 
@@ -70,7 +70,7 @@ def _groups(order: Array, columns: tuple[Array, ...]) -> Groups:
     return Groups(np.concatenate([np.zeros(1, np.int64), np.flatnonzero(changed) + 1]), len(order))
 
 
-def _collide(frame: pl.DataFrame, order: Array, hashes: Array) -> bool:
+def collide(frame: pl.DataFrame, order: Array, hashes: Array) -> bool:
     """Whether two different keys have one hash: very rare, but then only the keys themselves can tell them apart."""
     if not frame.width or len(order) < 2:
         return False

@@ -164,7 +164,9 @@ class Plan:
 
     def deadline(self, end: Any) -> Any:
         """When windows with this end are forgotten."""
-        return np.minimum(end + int(self.lateness), int(Instant.END_OF_TIME))
+        grace = end + int(self.lateness)
+        # A single number may lie beyond what a column can hold: the end of the one slice of a global window does.
+        return min(grace, int(Instant.END_OF_TIME)) if isinstance(grace, int) else np.minimum(grace, int(Instant.END_OF_TIME))
 
 
 def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:

@@ -21,7 +21,7 @@ from strandline.kernel.merge import arrange_rows
 from strandline.kernel.order import arrange
 from strandline.kernel.plan import KEY, PARTIAL, Plan
 from strandline.kernel.schema import polars_schema, polars_type
-from strandline.kernel.sessions import components
+from strandline.kernel.sessions import stretches
 from strandline.kernel.triggers import born, hit_column, walk
 from strandline.kernel.windows import Assigned, assign, hops_of
 from strandline.model.panes import HIDDEN, LATE_COLUMNS, TIME, WEIGHT
@@ -133,29 +133,48 @@ def _missed(plan: Plan, assigned: Assigned, edge: Edge) -> Assigned:
 def fold_rows(
     plan: Plan, rows: pl.DataFrame, times: Array, row: Array, start: Array, end: Array, edge: Edge, now: Instant
 ) -> pl.DataFrame:
-    """One partial per (round, key, window) of these (row, window) pairs."""
-    whole = len(row) == rows.height and bool((row == np.arange(len(row))).all())
-    if not whole:
+    """One partial per (round, key, window) of these (row, window) pairs, in canonical order."""
+    if not _everyone(row, rows.height):
         rows, times = rows[row], times[row]
-    keys = key_columns(plan, rows)
-    hashes = hash_columns(keys) if keys.width else np.zeros(rows.height, np.uint64)
+    keys, hashes = hashed_keys(plan, rows)
     rounds = _rounds(plan, keys, hashes, row)
     slices = rounds if plan.exact else plan.slices(end)
     windows = (start, end) if plan.exact or not plan.one_window_per_slice else ()
     order, groups = arrange(keys, slices, hashes, *windows, stable=False)
     firsts = order[groups.starts]
-    rows, times = rows.select(c for c in rows.columns if c in plan.reads)[order], times[order]
-    found: dict[str, Any] = {"hash": hashes[firsts]}
-    found |= {name: keys[name].gather(firsts) for name in keys.columns}
-    found |= {"window_start": start[firsts], "window_end": end[firsts], "kind": np.full(groups.count, PARTIAL, np.uint8)}
-    found |= _own_columns(plan, rows, times, groups, end[firsts], edge, now)
+    table = _fold_groups(plan, rows, times, order, groups, (start[firsts], end[firsts]), edge, now)
+    return _with_keys(plan, table, keys, hashes, firsts).with_columns(round=pl.Series(rounds[firsts]))
+
+
+def _everyone(row: Array, count: int) -> bool:
+    return len(row) == count and bool((row == np.arange(count)).all())
+
+
+def _with_keys(plan: Plan, found: dict[str, Any], keys: pl.DataFrame, hashes: Array, firsts: Array) -> pl.DataFrame:
+    found |= {"hash": hashes[firsts], **{name: keys[name].gather(firsts) for name in keys.columns}}
+    return pl.DataFrame({name: found[name] for name in plan.state_schema}, schema=plan.state_schema)
+
+
+def _fold_groups(
+    plan: Plan, rows: pl.DataFrame, times: Array, order: Array, groups: Groups, window: tuple[Array, Array], edge: Edge, now: Instant
+) -> dict[str, Any]:
+    """The columns of one partial per group, but for its key."""
+    # The time too, which every row has: where nothing else is read (a count alone), rows must still be rows.
+    rows, times = rows.select(c for c in rows.columns if c == TIME or c in plan.reads)[order], times[order]
+    start, end = window
+    found: dict[str, Any] = {"window_start": start, "window_end": end, "kind": np.full(groups.count, PARTIAL, np.uint8)}
+    found |= _own_columns(plan, rows, times, groups, end, edge, now)
+    weights = rows[WEIGHT].to_numpy() if plan.taking_back else None
     for name, fold in plan.folds:
-        weights = rows[WEIGHT].to_numpy() if plan.taking_back else None
         parts = fold.fold(rows, times, weights, groups)
         found |= {f"a.{name}.{suffix}": part for (suffix, _), part in zip(fold.fields, parts, strict=True)}
-    schema = {**plan.state_schema, "round": pl.Int64()}
-    found["round"] = rounds[firsts]
-    return pl.DataFrame({name: found[name] for name in schema}, schema=schema)
+    return found
+
+
+def hashed_keys(plan: Plan, rows: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+    """The key of each row, as the state names it, and its hash."""
+    keys = key_columns(plan, rows)
+    return keys, hash_columns(keys) if keys.width else np.zeros(rows.height, np.uint64)
 
 
 def key_columns(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:
@@ -237,12 +256,15 @@ def fold_pieces(
 ) -> pl.DataFrame:
     """One partial per stretch of windows of a key that merge among themselves."""
     row, start, end = assigned.row[chosen], assigned.start[chosen], assigned.end[chosen]
-    if not plan.exact and len(row):
-        keys = key_columns(plan, rows)[row]
-        hashes = hash_columns(keys) if keys.width else np.zeros(len(row), np.uint64)
-        inclusive = isinstance(plan.window, Session) and plan.window.inclusive
-        start, end = components(keys, hashes, start, end, inclusive=inclusive)
-    return fold_rows(plan, rows, times, row, start, end, edge, now)
+    if plan.exact or not len(row):
+        return fold_rows(plan, rows, times, row, start, end, edge, now)
+    if not _everyone(row, rows.height):
+        rows, times = rows[row], times[row]
+    keys, hashes = hashed_keys(plan, rows)
+    found = stretches(keys, hashes, start, end, inclusive=isinstance(plan.window, Session) and plan.window.inclusive)
+    columns = _fold_groups(plan, rows, times, found.order, found.groups, (found.start, found.end), edge, now)
+    table = _with_keys(plan, columns, keys, hashes, found.order[found.groups.starts])
+    return arrange_rows(plan, table)[0].with_columns(round=pl.lit(0, pl.Int64))
 
 
 def late_rows(

@@ -20,7 +20,9 @@ def frame_of(rows: Sequence[Row], schema: Schema) -> pl.DataFrame:
     return pl.DataFrame([*columns, pl.Series("keep", [r.keep for r in rows], dtype=pl.Boolean)])
 
 
-def fold_rows(fold: Fold, rows: Sequence[Row], schema: Schema, *, weighted: bool = False) -> tuple[list[int], list[pl.Series]]:
+def fold_rows(
+    fold: Fold, rows: Sequence[Row], schema: Schema, *, weighted: bool = False
+) -> tuple[list[int], list[pl.Series]]:
     rows = sorted(rows, key=lambda r: r.group)
     ids = np.array([r.group for r in rows], dtype=np.int64)
     groups = Groups.of_ids(ids)

@@ -71,6 +71,15 @@ def float_sum(values: list[float], *, exact: bool) -> float:
     return nearest(total)
 
 
+def whole_sum(values: list[Any]) -> Any:
+    if isinstance(values[0], int):
+        return sum(values)
+    total = Decimal(0)
+    for value in values:
+        total = Context(prec=60).add(total, value)
+    return total
+
+
 def to_float(value: Any) -> float:
     return nearest(Fraction(value)) if isinstance(value, Decimal) else float(value)
 
@@ -181,7 +190,7 @@ def shown(aggregate: Any, schema: Schema, rows: list[Row], taking_back: bool = F
     doubles = [to_float(v) for v in values] if schema["v"].is_number else []
     match aggregate:
         case agg.Sum():
-            return float_sum(values, exact=exact) if isinstance(values[0], float) else sum(values)
+            return float_sum(values, exact=exact) if isinstance(values[0], float) else whole_sum(values)
         case agg.Mean():
             return mean(values, exact, agg.result_type(aggregate, schema))
         case agg.Min():

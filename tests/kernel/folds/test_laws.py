@@ -93,7 +93,9 @@ def test_what_was_added_and_taken_back_was_never_there(case, data):
     for group, *accumulator in zip(groups, *merged, strict=True):
         mine = [r for r in events if r.group == group]
         alone = fold_rows(fold, mine, schema)[1] if mine else fold.empty(1)
-        assert repr([a.to_list() if hasattr(a, "to_list") else a for a in accumulator]) == repr([p.to_list()[0] for p in alone])
+        assert repr([a.to_list() if hasattr(a, "to_list") else a for a in accumulator]) == repr(
+            [p.to_list()[0] for p in alone]
+        )
 
 
 @pytest.mark.parametrize(("type", "by"), [("string", "double"), ("double", "decimal(38,10)"), ("bigint", "string")])
@@ -120,7 +122,8 @@ def test_an_ewma_weighs_by_event_time_whatever_the_order_and_cut(half_life, data
     aggregate = Ewma("v", half_life=half_life)
     fold = compile_fold(aggregate, schema, taking_back=False, mask=None)
     events = [
-        Row(r.group, r.time, r.v if r.v is None or abs(r.v) > 1e-200 or r.v == 0 else 1.0) for r in data.draw(rows("double"))
+        Row(r.group, r.time, r.v if r.v is None or abs(r.v) > 1e-200 or r.v == 0 else 1.0)
+        for r in data.draw(rows("double"))
     ]
     groups, whole = fold_rows(fold, events, schema)
     assert repr(show(fold, whole)) == expected(aggregate, schema, events, groups)

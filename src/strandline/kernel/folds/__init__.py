@@ -66,7 +66,9 @@ def compile_fold(
             raise DescriptionError(
                 f"Merge({aggregate.column!r}) has no earlier aggregate.", fix="Name an aggregate of the stage before."
             )
-        return _choosing(Rollup(aggregate.column, earlier), (), mask)
+        # What the earlier stage chose is in its accumulators already.
+        merged = earlier.inner if isinstance(earlier, Choosing) else earlier
+        return _choosing(Rollup(aggregate.column, merged), (), mask)
     output = polars_type(result_type(aggregate, schema))
     if isinstance(aggregate, Aggregate):
         return _choosing(UserFold(aggregate, output), columns_of(aggregate), mask)

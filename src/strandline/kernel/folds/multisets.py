@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from strandline.errors import DataError
 from strandline.kernel.folds.fold import Fields, Parts, filled
 from strandline.kernel.folds.lists import Entries, read, tally, to_lists, write
 from strandline.kernel.folds.order import canonical
@@ -62,6 +63,11 @@ class Multiset(ABC):
 
     def weigh(self, parts: Parts, weights: Array) -> Parts:
         """Each count times its weight."""
+        if not self.counted:
+            raise DataError(
+                f"The values of {self.column!r} were kept without their counts, and cannot be taken back.",
+                fix="Compile the earlier aggregate for taking back too.",
+            )
         entries = read(parts)
         return self._write(replace(entries, amounts=entries.amounts * weights[entries.ids]))
 

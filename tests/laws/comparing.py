@@ -1,0 +1,57 @@
+"""Whether two plays are the same in everything that a user can see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from strandline.model.flow import StageNode, Stream
+from strandline.model.windows import CustomWindow, Session
+from strandline.testing.results import Played, Shown
+
+
+def differences(stream: Stream, one: Played, other: Played) -> list[str]:
+    """Where two plays differ: panes (in any order, but in order within a window), what was put aside, books, watermarks."""
+    found = []
+    for number, (a, b) in enumerate(zip(one.ticks, other.ticks, strict=True), 1):
+        for what in ("panes", "late", "rejected", "replaced"):
+            left, right = getattr(a, what), getattr(b, what)
+            if _multiset(left) != _multiset(right):
+                found.append(_told(f"step {number}, {what}", left, right))
+        if not found and _queues(stream, a.panes) != _queues(stream, b.panes):
+            found.append(_told(f"step {number}, order of panes", a.panes, b.panes))
+        found += [
+            f"step {number}, {what}: {getattr(a, what)} is not {getattr(b, what)}"
+            for what in ("books", "watermarks")
+            if getattr(a, what) != getattr(b, what)
+        ]
+    return found
+
+
+def _multiset(rows: Iterable[Shown]) -> Counter[str]:
+    return Counter(map(text, rows))
+
+
+def text(row: Shown) -> str:
+    """A row as text: NaN is not equal to itself, and 0.0 is equal to -0.0 and 0, but their texts know better."""
+    return repr(sorted(row.items()))
+
+
+def _queues(stream: Stream, panes: Sequence[Shown]) -> dict[str, list[str]]:
+    """The panes whose order counts: those of a window; and where windows merge, and withdraw each other, those of a key."""
+    node = stream.node
+    assert isinstance(node, StageNode)
+    merging = isinstance(node.window, Session) or (isinstance(node.window, CustomWindow) and node.window.merging)
+    by = node.keys if merging else (*node.keys, "window_start", "window_end")
+    queues: dict[str, list[str]] = {}
+    for pane in panes:
+        queues.setdefault(repr([pane[name] for name in by]), []).append(text(pane))
+    return queues
+
+
+def _told(what: str, left: Sequence[Any], right: Sequence[Any]) -> str:
+    lefts, rights = _multiset(left), _multiset(right)
+    return "\n".join([f"{what}:", *(f"  < {row}" for row in (lefts - rights).elements()), *(
+        f"  > {row}" for row in (rights - lefts).elements()
+    )])  # fmt: skip
