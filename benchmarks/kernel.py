@@ -1,71 +1,37 @@
 """The kernel beside a plain Polars `group_by` over the same rows, which is the floor any engine on Polars pays.
 
-    python -m benchmarks.kernel                    everything: a table, results/kernel.json and .md, exit code 1 over a limit
-    python -m benchmarks.kernel sessions --profile where the time of some cases goes
+`python -m benchmarks.kernel` measures everything, prints a table, writes results/kernel.json and .md, and exits with 1 if
+a figure is over its limit. `python -m benchmarks.kernel sessions --profile` says where the time of some cases goes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 import strandline as sl
 from benchmarks.measure import Figure, profile, race, show, use_one_core, write
-from strandline.kernel.advance import advance
-from strandline.kernel.hashing import bucket_of
-from strandline.kernel.plan import Plan, plan_stage
-from strandline.kernel.preaggregate import preaggregate
-from strandline.kernel.segments import Reads
+from benchmarks.small_ticks import small_ticks
+from benchmarks.stages import BEGIN, COUNT_AND_SUM, FULL, HOUR, MINUTE, NOW, QUICK, SECOND, Size, plan_of
+from strandline.kernel.plan import Plan
 from strandline.kernel.stage import StageKernel
-from strandline.kernel.state import State, from_bytes, to_bytes
-from strandline.model.ticks import Edge, Tick
+from strandline.model.ticks import Edge
 
-SECOND = 1_000_000
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
-BEGIN = 490_000 * HOUR  # in 2025, on a full hour
-NOW = sl.Instant(BEGIN)
-COUNT_AND_SUM = {"n": sl.Count(), "total": sl.Sum("amount")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How much is measured; a limit is only meant at full size."""
-
-    events: int = 4_000_000
-    tick: int = 250_000
-    state: int = 10_000_000
-    small_state: int = 10_000
-    ticks: int = 200
-    rounds: int = 3
-
-
-FULL = Size()
-QUICK = Size(events=200_000, tick=25_000, state=200_000, ticks=40, rounds=1)
+Array = npt.NDArray[Any]
 
 
 # The stream and the two ways to run over it
 
 
-def plan_of(window: Any, *, key: str = "bigint", trigger: Any = None, **aggregates: Any) -> Plan:
-    """A stage over (user, amount, at), compiled."""
-    source = sl.Rows(schema=f"user {key}, amount double, at timestamp")
-    events = sl.Flow("bench").source("events", source, time="at")
-    return plan_stage(events.key_by("user").window(window, trigger=trigger).aggregate("stage", **aggregates).node)
-
-
-def events(users: np.ndarray, span: int, tick: int) -> pl.DataFrame:
+def events(users: Array, span: int, tick: int) -> pl.DataFrame:
     """Events in order of time but for five seconds of disorder inside each tick, so that none is late."""
     random = np.random.default_rng(7)
     times = BEGIN + np.sort(random.integers(0, span, len(users)))
@@ -77,11 +43,11 @@ def events(users: np.ndarray, span: int, tick: int) -> pl.DataFrame:
     })  # fmt: skip
 
 
-def uniform(keys: int, size: Size) -> np.ndarray:
+def uniform(keys: int, size: Size) -> Array:
     return np.random.default_rng(1).integers(0, keys, size.events)
 
 
-def zipf(keys: int, size: Size) -> np.ndarray:
+def zipf(keys: int, size: Size) -> Array:
     weights = 1 / np.arange(1, keys + 1)
     return np.random.default_rng(1).choice(keys, size.events, p=weights / weights.sum())
 
@@ -90,7 +56,7 @@ def ours(plan: Plan, rows: pl.DataFrame, size: Size) -> pl.DataFrame:
     """All panes: the watermark is the greatest time so far after each tick, and the end of time after the last."""
     kernel, edge, panes = StageKernel(plan), Edge.first(), []
     for batch in rows.iter_slices(size.tick):
-        edge = edge.moved_to(sl.Instant(batch["__time"].max()))
+        edge = edge.moved_to(sl.Instant(batch["__time"].to_numpy().max()))
         panes.append(kernel.tick(batch, edge, NOW).panes)
     panes.append(kernel.tick(rows.clear(), edge.moved_to(sl.Instant.END_OF_TIME), NOW).panes)
     return pl.concat(panes)
@@ -175,11 +141,12 @@ def near_quantiles(panes: pl.DataFrame, rows: pl.DataFrame) -> None:
     for start in (BEGIN - 30 * MINUTE, BEGIN, BEGIN + 45 * MINUTE):
         held = rows.filter(pl.col("__time").is_between(start, start + HOUR, closed="left")).group_by("user")
         bounds = held.agg(
-            pl.col("amount").quantile(0.95, "lower").alias("least"), pl.col("amount").quantile(0.95, "higher").alias("greatest")
+            pl.col("amount").quantile(0.95, "lower").alias("least"),
+            pl.col("amount").quantile(0.95, "higher").alias("greatest"),
         )
         got = panes.filter(pl.col("window_start").dt.epoch("us") == start).join(bounds, on="user")
         close = got["p95"].is_between(got["least"] * 0.99, got["greatest"] * 1.01)
-        if not got.height == bounds.height or not close.all():
+        if got.height != bounds.height or not close.all():
             sys.exit(f"error: wrong answer: {(~close).sum()} of {bounds.height} quantiles are off by more than 1 %")
 
 
@@ -207,14 +174,16 @@ def hopping(size: Size, profiling: bool) -> Iterator[Figure]:
         best, answers = race(size.rounds, hop=hop, tumble=tumble, peer=partial(peer, rows, *case.peer))
         case.check(answers["hop"], rows)
         cost = {name: best[name] / (rows.height + answers[name].height) for name in best}
-        floor = {"peer": PEER_NAME, "peer_seconds": best["peer"]}
+        floor: dict[str, Any] = {"peer": PEER_NAME, "peer_seconds": best["peer"]}
         yield Figure(
             what=f"hopping 60 min every 1 min, {case.name}", ours=best["hop"], peer="our tumbling 1 min", peer_seconds=best["tumble"],
             ratio=cost["hop"] / cost["tumble"], limit=case.limit,
             notes=f"per (input + output row): {cost['hop'] * 1e9:.0f} ns against {cost['tumble'] * 1e9:.0f} ns",
         )  # fmt: skip
         yield Figure(what="  the same", ours=best["hop"], **floor, ratio=best["hop"] / best["peer"])
-        yield Figure(what="  tumbling 1 min, 1,000 keys", ours=best["tumble"], **floor, ratio=best["tumble"] / best["peer"])
+        yield Figure(
+            what="  tumbling 1 min, 1,000 keys", ours=best["tumble"], **floor, ratio=best["tumble"] / best["peer"]
+        )
 
 
 # Sessions
@@ -224,7 +193,9 @@ def sessions_in_polars(rows: pl.DataFrame, gap: int) -> pl.DataFrame:
     """The sessions of all rows at once: a new one begins where the time since the key's last event is the gap or more."""
     begins = (pl.col("__time").diff() >= gap).fill_null(True).over("user")
     ordered = rows.sort("user", "__time").with_columns(session=begins.cum_sum())
-    found = ordered.group_by("session").agg(pl.col("user").first(), pl.col("__time").min().alias("start"), *PEER_COUNT_AND_SUM)
+    found = ordered.group_by("session").agg(
+        pl.col("user").first(), pl.col("__time").min().alias("start"), *PEER_COUNT_AND_SUM
+    )
     return found.drop("session")
 
 
@@ -246,89 +217,6 @@ def sessions(size: Size, profiling: bool) -> Iterator[Figure]:
     yield Figure(
         what="  the same", ours=best["ours"], peer="sessions in Polars, all at once", peer_seconds=best["whole"],
         ratio=best["ours"] / best["whole"],
-    )  # fmt: skip
-
-
-# Small ticks over great state
-
-
-@dataclass(slots=True)
-class Life:
-    """A stage whose state began in a file, and what each of its ticks took."""
-
-    plan: Plan
-    state: State
-    keys: int
-    number: int
-    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(3))
-    edge: Edge = field(default_factory=lambda: Edge.first().moved_to(sl.Instant(BEGIN)).moved_to(sl.Instant(BEGIN)))
-    seconds: list[float] = field(default_factory=list)
-    bytes_read: list[int] = field(default_factory=list)
-
-    def tick(self, events_per_tick: int = 1_000) -> None:
-        rows = day_of_events(self.random.choice(self.keys, events_per_tick, replace=False))
-        reads = Reads()
-        started = perf_counter()
-        partials = preaggregate(self.plan, rows, self.edge, NOW)
-        tick = Tick(number=self.number, now=NOW, edges={"stage": self.edge})
-        self.state = advance(self.plan, self.state, partials, tick, reads=reads).state
-        self.seconds.append(perf_counter() - started)
-        self.bytes_read.append(reads.bytes)
-        self.number += 1
-        assert len(np.unique(bucket_of(partials.table["hash"].to_numpy(), 64))) == 64, "every bucket is touched"
-
-
-def day_of_events(users: np.ndarray) -> pl.DataFrame:
-    """One event for each user, all in one window of a day."""
-    times = BEGIN + np.arange(len(users)) * 100
-    at = pl.Series(times).cast(pl.Datetime("us", "UTC"))
-    return pl.DataFrame({"user": users, "amount": np.ones(len(users)), "at": at, "__time": times})
-
-
-def lived(plan: Plan, keys: int, folder: Path, *, ticks: int = 40) -> Life:
-    """A stage that met all its keys over some ticks, so that segments lie as merging leaves them; opened from its file."""
-    kernel = StageKernel(plan)
-    for users in np.array_split(np.random.default_rng(5).permutation(keys), ticks):
-        kernel.tick(day_of_events(users), Edge(before=sl.Instant(BEGIN), after=sl.Instant(BEGIN)), NOW)
-    path = folder / f"{keys}.state"
-    path.write_bytes(to_bytes(kernel.state))
-    mapped = pa.memory_map(str(path)).read_buffer()
-    return Life(plan, from_bytes(plan, memoryview(mapped)), keys, kernel.number)
-
-
-def small_ticks(size: Size, profiling: bool) -> Iterator[Figure]:
-    early = sl.AfterWatermark(early=sl.AfterCount(1))
-    for name, trigger, limit in (("on-time panes only", None, 1.5), ("early=AfterCount(1)", early, 3.0)):
-        plan = plan_of(sl.Tumbling("1d"), trigger=trigger, **COUNT_AND_SUM)
-        with tempfile.TemporaryDirectory() as folder:
-            few, many = (lived(plan, keys, Path(folder)) for keys in (size.small_state, size.state))
-            yield from _small_ticks(name, limit, few, many, size, profiling)
-
-
-def _small_ticks(name: str, limit: float, few: Life, many: Life, size: Size, profiling: bool) -> Iterator[Figure]:
-    warm_up, layout = 5, f"{sum(map(len, many.state.slices.values()))} segments, {many.state.nbytes / 1e6:.0f} MB"
-    for _ in range(warm_up):
-        few.tick()
-        many.tick()
-    if profiling:
-        for life in (few, many):
-            profile(lambda life=life: [life.tick() for _ in range(size.ticks)], f"small ticks, {name}, {life.keys} rows of state")
-        return
-    for _ in range(size.ticks):
-        few.tick()
-        many.tick()
-    rest = slice(warm_up, None)
-    for q, bound in ((0.5, limit), (0.95, None)):
-        slow, fast = (float(np.quantile(life.seconds[rest], q)) for life in (many, few))
-        read = [int(np.quantile(life.bytes_read[rest], q)) for life in (many, few)]
-        yield Figure(
-            what=f"tick of 1,000 events on {many.keys:,} rows, {name}, p{q * 100:.0f}", ours=slow, peer=f"on {few.keys:,} rows",
-            peer_seconds=fast, ratio=slow / fast, limit=bound, notes=f"bytes read {read[0]:,} against {read[1]:,}",
-        )  # fmt: skip
-    yield Figure(
-        what="  first touch (checksums)", ours=max(many.seconds[:warm_up]), peer=f"on {few.keys:,} rows",
-        peer_seconds=max(few.seconds[:warm_up]), ratio=max(many.seconds[:warm_up]) / max(few.seconds[:warm_up]),
-        notes=f"bytes read {sum(many.bytes_read[:warm_up]):,} in {warm_up} ticks; {layout}",
     )  # fmt: skip
 
 

@@ -10,8 +10,9 @@ import platform
 import pstats
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -56,16 +57,20 @@ def use_one_core() -> None:
 
 
 def race(rounds: int, **runners: Callable[[], Any]) -> tuple[dict[str, float], dict[str, Any]]:
-    """The best time and the last answer of each; they take turns, so that a busy moment of the machine hits all of them."""
+    """The best time and the last answer of each. They take turns, so that a busy moment of the machine hits all of them.
+
+    The time is the processor's, of all threads: where one core is used, what the clock says on a machine with nothing else
+    to do, and nearly the same on a busy one.
+    """
     best: dict[str, float] = {}
     answers: dict[str, Any] = {}
     for _ in range(rounds):
         for name, run in runners.items():
             answers.pop(name, None)
             gc.collect()
-            started = perf_counter()
+            started = process_time()
             answers[name] = run()
-            best[name] = min(best.get(name, np.inf), perf_counter() - started)
+            best[name] = min(best.get(name, np.inf), process_time() - started)
     return best, answers
 
 
@@ -81,7 +86,13 @@ def profile(run: Callable[[], Any], what: str, lines: int = 30) -> None:
 def machine() -> Mapping[str, Any]:
     """What the figures depend on and nobody needs to keep to themselves."""
     versions = {"polars": pl.__version__, "pyarrow": pa.__version__, "numpy": np.__version__}
-    return {"cores": os.cpu_count(), "cores_used": 1, "architecture": platform.machine(), "python": platform.python_version(), **versions}
+    return {
+        "cores": os.cpu_count(),
+        "cores_used": 1,
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        **versions,
+    }
 
 
 def show(figures: Sequence[Figure]) -> None:
@@ -99,6 +110,7 @@ def write(name: str, figures: Sequence[Figure]) -> None:
     RESULTS.mkdir(exist_ok=True)
     facts = machine()
     found = [{**asdict(figure), "ok": figure.ok} for figure in figures]
+    found = [{key: None if value == inf else value for key, value in line.items()} for line in found]  # JSON has no inf
     (RESULTS / f"{name}.json").write_text(json.dumps({"machine": facts, "figures": found}, indent=2) + "\n")
     rows = [HEADINGS, ("---",) * len(HEADINGS), *(figure.cells for figure in figures)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]

@@ -186,7 +186,12 @@ def _cell(problem: str | None, type_: str, name: str, notes: list[str]) -> str:
     if problem is None:
         return "✓"
     kind = type(AGGREGATES[name]).__name__ if name in AGGREGATES else name
-    note = problem.replace(type_, "*type*").replace(f"{_column(name)}=", "").replace(f"{kind}('x')", kind)
+    note = (
+        problem.removeprefix("In stage 'stage': ")
+        .replace(type_, "*type*")
+        .replace(f"{_column(name)}=", "")
+        .replace(f"{kind}('x')", kind)
+    )
     note = note.replace(kind, "*aggregate*", 1) if name in AGGREGATES else note
     if note not in notes:
         notes.append(note)

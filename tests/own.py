@@ -37,32 +37,32 @@ class Busy(sl.CustomWindow):
 
 
 class Product(sl.Aggregate):
-    """The product of whole numbers, none of them zero: it can be taken back."""
+    """The product of whole numbers, none of them zero, with what was taken back apart: the two merge in any order."""
 
     result = "bigint"
 
     def __init__(self, column: str) -> None:
         self.columns = (column,)
 
-    def start(self) -> int:
-        """Of nothing: one."""
-        return 1
+    def start(self) -> list[int]:
+        """Of nothing: one, of which nothing was taken back."""
+        return [1, 1]
 
-    def add(self, accumulator: int, *values: Any) -> int:
+    def add(self, accumulator: list[int], *values: Any) -> list[int]:
         """Multiply."""
-        return int(accumulator * values[0])
+        return [accumulator[0] * values[0], accumulator[1]]
 
-    def remove(self, accumulator: int, *values: Any) -> int:
-        """Divide."""
-        return int(accumulator // values[0])
+    def remove(self, accumulator: list[int], *values: Any) -> list[int]:
+        """Note what to divide by; the value itself may stand in another accumulator."""
+        return [accumulator[0], accumulator[1] * values[0]]
 
-    def merge(self, left: int, right: int) -> int:
-        """Multiply."""
-        return left * right
+    def merge(self, left: list[int], right: list[int]) -> list[int]:
+        """Multiply both sides."""
+        return [left[0] * right[0], left[1] * right[1]]
 
-    def output(self, accumulator: int) -> int:
-        """The product itself."""
-        return accumulator
+    def output(self, accumulator: list[int]) -> int:
+        """The product of what is left."""
+        return accumulator[0] // accumulator[1]
 
 
 class Longest(sl.Aggregate):

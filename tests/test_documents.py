@@ -1,11 +1,14 @@
 """The documents do not lie: their Python runs, and the make targets they name exist.
 
 A Python block is skipped only if `<!-- not run: reason -->` stands on the line before it. The blocks of one file
-share a namespace, in order, as a reader would type them.
+share a namespace, in order, as a reader would type them. What a block prints must stand in the block after it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,9 +45,13 @@ def blocks(text: str) -> Iterator[Block]:
 def run(text: str, name: str) -> dict[str, Any]:
     """Run the Python blocks of a document; a traceback names the document and its line."""
     namespace: dict[str, Any] = {"__name__": "__document__"}
-    for block in blocks(text):
+    found = [*blocks(text), Block("", "", 0, skipped=False)]
+    for block, following in itertools.pairwise(found):
         if block.language == "python" and not block.skipped:
-            exec(compile("\n" * (block.line - 1) + block.body, name, "exec"), namespace)
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile("\n" * (block.line - 1) + block.body, name, "exec"), namespace)
+            if printed.getvalue():
+                assert (following.language, following.body) == ("", printed.getvalue()), f"{name}, line {block.line}"
     return namespace
 
 
@@ -93,6 +100,12 @@ def test_a_block_that_fails_is_found_with_its_line() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         run("text\n\n```python\nx = 1\nx / 0\n```\n", "bad.md")
     assert caught.traceback[-1].lineno == 4  # counted from 0
+
+
+def test_what_a_block_prints_must_be_shown() -> None:
+    run("```python\nprint(1)\n```\n\n```\n1\n```\n", "good.md")
+    with pytest.raises(AssertionError, match=r"bad\.md, line 2"):
+        run("```python\nprint(1)\n```\n\n```\n2\n```\n", "bad.md")
 
 
 def test_blocks_share_a_namespace_and_a_marked_block_is_skipped() -> None:

@@ -1,12 +1,12 @@
 """Every error that Strandline raises on purpose.
 
-    StrandlineError            what went wrong, and what to do about it
-    ├── DescriptionError       a window, trigger, aggregate or stream that makes no sense by itself
-    ├── CheckFailed            a flow whose parts do not fit together: all its problems at once
-    ├── ExpressionError        a text expression that cannot be read, or not without Spark
-    ├── DataError              a value that a computation cannot take, such as a sum that overflows
-    ├── StateError             bytes that are not the state they claim to be
-    └── TranscriptError        a transcript or a step of play that cannot be understood
+StrandlineError            what went wrong, and what to do about it
+├── DescriptionError       a window, trigger, aggregate or stream that makes no sense by itself
+├── CheckFailed            a flow whose parts do not fit together: all its problems at once
+├── ExpressionError        a text expression that cannot be read, or not without Spark
+├── DataError              a value that a computation cannot take, such as a sum that overflows
+├── StateError             bytes that are not the state they claim to be
+└── TranscriptError        a transcript or a step of play that cannot be understood
 """
 
 from __future__ import annotations
@@ -73,6 +73,15 @@ class CheckFailed(StrandlineError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return CheckFailed, (self.problems,)
+
+
+def told(value: object) -> str:
+    """A value as an error shows it: a class given in place of an instance is said to be one.
+
+    >>> told(3), told(int)
+    ('3', 'the class int itself')
+    """
+    return f"the class {value.__name__} itself" if isinstance(value, type) else repr(value)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import product
 from typing import Final
 from zlib import crc32
@@ -76,3 +77,17 @@ class Agreement:
         cells = [f"{cell} has {self.counts[cell]} examples" for cell in self.cells() if self.counts[cell] < EXAMPLES]
         rare = [f"{name} in {self.seen[name]}" for name in RARE[self.window] if self.seen[name] * 5 < self.seen["all"]]
         return cells + rare
+
+
+def agree(agreement: Agreement, record_property: Callable[[str, object], None]) -> None:
+    """Try all cells, print the table, and fail on a difference or on a thin cell."""
+    failed: list[str] = []
+    for cell in agreement.cells():
+        try:
+            agreement.attempt(cell)
+        except Exception as error:  # noqa: BLE001, PERF203 - the other cells are tried all the same, and all is told
+            notes = "\n".join(getattr(error, "__notes__", ()))
+            failed.append(f"{cell}: {type(error).__name__}: {error}\n{notes}")
+    record_property("table", agreement.table())
+    assert not failed, "\n\n".join(failed)
+    assert not agreement.thin(), "\n".join(agreement.thin())

@@ -72,7 +72,7 @@ def fire(plan: Plan, table: pl.DataFrame, touched: Mask, edge: Edge, now: Instan
 def _ready_once(plan: Plan, asked: triggers.Asked) -> Mask:
     if isinstance(plan.trigger.trigger, AfterClose):
         return asked.closing
-    return np.asarray(asked.after >= asked.end)
+    return np.asarray(asked.after >= asked.end) & (not asked.mid_tick)
 
 
 def _timing(edge: Edge, end: Array, crossing: Mask, mid_tick: bool) -> Array:

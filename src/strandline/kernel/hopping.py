@@ -6,17 +6,19 @@ made of whole ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.fire import fire, no_panes
-from strandline.kernel.groups import Groups
-from strandline.kernel.merge import arrange_rows, combine, newest
-from strandline.kernel.plan import Plan
+from strandline.kernel.fire import Fired, fire
+from strandline.kernel.folds.slide import Cells, Windows, slide
+from strandline.kernel.merge import combine, newest
+from strandline.kernel.order import arrange
+from strandline.kernel.plan import WHOLE, Column, Plan
 from strandline.kernel.segments import Reads, segment_of
 from strandline.kernel.state import State
 from strandline.kernel.windows import hops_of
@@ -25,23 +27,25 @@ from strandline.model.windows import Hopping
 
 Array = npt.NDArray[Any]
 
+AT_ONCE: Final = 8
+
 
 def advance_slices(
     plan: Plan, state: State, table: pl.DataFrame, tick: Tick, reads: Reads | None
-) -> tuple[State, pl.DataFrame]:
+) -> tuple[State, list[Fired]]:
     """Add to the slices, show the windows that the watermark passed, and forget slices that no window needs."""
     edge = tick.edges[plan.stage.name]
     state = state.add(plan, table.drop("round"), tick.number)
     windows = _due_windows(plan, state, edge)
-    panes = no_panes(plan)
+    fired = []
     if len(windows):
         first, last = int(windows[0]), int(windows[-1]) + int(_hopping(plan).size)
         needed = [n for n in sorted(state.slices) if first < (n + 1) * plan.cell + _shift(plan) <= last]
         state = _compact(plan, state, needed, tick.number, reads)
-        fired = fire(plan, _assembled(plan, state, needed, windows, reads), np.zeros(0, np.bool_), edge, tick.now)
-        panes = fired.panes.drop("__owner", "__rank")
+        untouched = np.zeros(0, np.bool_)
+        fired = [fire(plan, t, untouched, edge, tick.now) for t in _assembled(plan, state, needed, windows, reads)]
     over = [n for n in state.slices if edge.after >= plan.deadline(_last_end(plan, n))]
-    return state.without(over).merged(plan, watermark=edge.after), panes
+    return state.without(over).merged(plan, watermark=edge.after), fired
 
 
 def _hopping(plan: Plan) -> Hopping:
@@ -88,49 +92,55 @@ def _compact(plan: Plan, state: State, numbers: list[int], tick: int, reads: Rea
     return State(slices=slices, timers=state.timers, expiries=state.expiries)
 
 
-def _assembled(plan: Plan, state: State, numbers: list[int], windows: Array, reads: Reads | None) -> pl.DataFrame:
-    """The windows, each made of the slices it holds."""
+def _assembled(
+    plan: Plan, state: State, numbers: list[int], windows: Array, reads: Reads | None
+) -> Iterator[pl.DataFrame]:
+    """The windows, each made of the slices it holds, a few at a time: together they may be many times the state."""
     ends = _slice_ends(plan, np.array(numbers))
     frames = [state.whole([n], plan.state_schema, reads) for n in numbers]
+    rows = pl.concat(frames)
+    order, by_key = arrange(rows.select(plan.keys), np.zeros(rows.height, np.int64), rows["hash"].to_numpy())
+    key = np.empty(rows.height, np.int64)
+    key[order] = by_key.ids
+    cell = np.repeat(np.arange(len(frames)), [frame.height for frame in frames])
+    cells = Cells(cell, key, len(frames), by_key.count)
     size = int(_hopping(plan).size)
-    # Windows that start within half a size of each other share at least half of their slices.
-    runs = Groups.of_ids((windows - windows[0]) // max(size // 2, 1))
-    parts = [
-        part
-        for first, count in zip(runs.starts, runs.lengths, strict=True)
-        for part in _overlapping(plan, windows[first : first + count].tolist(), frames, ends)
+    firsts, lasts = (np.searchsorted(ends, windows + edge, side="right").tolist() for edge in (0, size))
+    held = [*zip(firsts, lasts, strict=True)]
+    keys = rows.select("hash", *plan.keys)[order[by_key.starts]]
+    found = zip(windows.tolist(), _columns(plan, rows, cells, held), strict=True)
+    while some := [_as_window(plan, keys, columns, start, start + size) for start, columns in islice(found, AT_ONCE)]:
+        yield pl.concat(some)
+
+
+def _as_window(plan: Plan, keys: pl.DataFrame, columns: dict[str, pl.Series], start: int, end: int) -> pl.DataFrame:
+    """The rows of one window: the keys that it has."""
+    window = {"window_start": pl.lit(start, pl.Int64), "window_end": pl.lit(end, pl.Int64)}
+    rows = keys.with_columns(**window, kind=pl.lit(WHOLE, pl.UInt8), **columns).select(list(plan.state_schema))
+    present = columns["new"] > 0
+    return rows if present.all() else rows.filter(present)
+
+
+def _columns(plan: Plan, rows: pl.DataFrame, cells: Cells, held: Windows) -> Iterator[dict[str, pl.Series]]:
+    """What every key has in each window, column by column."""
+    slid = [
+        slide(fold, [rows[f"a.{name}.{suffix}"] for suffix, _ in fold.fields], cells, held) for name, fold in plan.folds
     ]
-    rows, groups = arrange_rows(plan, pl.concat(parts))
-    return combine(plan, rows, groups, settle=True)
+    plain = {name: _table(rows[name], column, cells) for name, column in plan.columns.items() if column.rule != "fold"}
+    for (first, last), *parts in zip(held, *slid, strict=True):
+        found = {
+            f"a.{name}.{suffix}": column
+            for (name, fold), columns in zip(plan.folds, parts, strict=True)
+            for (suffix, _), column in zip(fold.fields, columns, strict=True)
+        }
+        yield found | {name: pl.Series(_REDUCE[plan.columns[name].rule](t[first:last], axis=0)) for name, t in plain.items()}
 
 
-def _overlapping(plan: Plan, windows: list[int], frames: list[pl.DataFrame], ends: Array) -> Iterator[pl.DataFrame]:
-    """Windows that overlap: what all of them hold is merged once; what lies before and behind, step by step."""
-    size = int(_hopping(plan).size)
-
-    def merged(low: int, high: int, more: pl.DataFrame | None = None) -> pl.DataFrame | None:
-        held = [frame for frame, end in zip(frames, ends, strict=True) if low < end <= high]
-        return _merge_slices(plan, [*held, *([] if more is None else [more])])
-
-    core = merged(windows[-1], windows[0] + size)
-    before: dict[int, pl.DataFrame | None] = {windows[-1]: None}
-    for start, later in reversed([*zip(windows, windows[1:], strict=False)]):
-        before[start] = merged(start, later, before[later])
-    behind: pl.DataFrame | None = None
-    for start, earlier in zip(windows, [windows[0], *windows], strict=False):
-        behind = merged(earlier + size, start + size, behind)
-        for part in (before[start], core, behind):
-            if part is not None:
-                yield _as_window(part, start, start + size)
+_REDUCE: Final[dict[str, Callable[..., Array]]] = {"sum": np.sum, "least": np.min, "greatest": np.max}
 
 
-def _merge_slices(plan: Plan, frames: list[pl.DataFrame]) -> pl.DataFrame | None:
-    """Slices as one, whatever window they are of."""
-    if len(frames) < 2:  # noqa: PLR2004
-        return frames[0] if frames else None
-    rows, groups = arrange_rows(plan, _as_window(pl.concat(frames), 0, plan.cell))
-    return combine(plan, rows, groups, settle=False)
-
-
-def _as_window(rows: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
-    return rows.with_columns(window_start=pl.lit(start, pl.Int64), window_end=pl.lit(end, pl.Int64))
+def _table(values: pl.Series, column: Column, cells: Cells) -> Array:
+    """A column by slice and key."""
+    table = np.full((cells.cells, cells.keys), column.initial, np.int64)
+    table[cells.cell, cells.key] = values.to_numpy()
+    return table

@@ -22,7 +22,9 @@ from strandline.model.flow import StageNode
 from strandline.model.lineage import base_of, lateness_of, retracts, schema_of
 from strandline.model.panes import WEIGHT, accumulator
 from strandline.model.time import Instant, Span
-from strandline.model.triggers import AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, OnEvent, When
+from strandline.model.triggers import (
+    AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, OnEvent, Trigger, When,
+)  # fmt: skip
 from strandline.model.types import Schema
 from strandline.model.windows import Calendar, CustomWindow, Global, Hopping, Session, Tumbling, Window
 
@@ -94,7 +96,8 @@ class Plan:
         """Whether rows that come before their window's end can wait unread: nothing could fire before it."""
         root = self.trigger.trigger
         on_time_only = isinstance(root, AfterClose) or (isinstance(root, AfterWatermark) and root.early is None)
-        return on_time_only and not self.merging and not isinstance(self.window, Global)
+        # Events that are counted one at a time are in the order of their rounds, and not in that of the state.
+        return on_time_only and not self.exact and not self.merging and not isinstance(self.window, Global)
 
     @property
     def closes_once(self) -> bool:
@@ -104,7 +107,8 @@ class Plan:
     @property
     def sliced(self) -> bool:
         """Whether hopping windows are put together from slices when they fire: each is shown once and then over."""
-        return isinstance(self.window, Hopping) and self.single and self.lazy
+        # Where panes carry the time of an event, a window must be known before it fires: it holds the output watermark.
+        return isinstance(self.window, Hopping) and self.single and self.lazy and self.stage.timestamp == "end"
 
     @property
     def cell(self) -> int:
@@ -177,7 +181,7 @@ def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
             f"The columns before stage {stage.name!r} are known to Spark alone.", fix='Use runner="spark".'
         )
     lateness, taking_back = lateness_of(stage), retracts(stage.parent)
-    trigger = compile_trigger(with_late_panes(stage.trigger, lateness))
+    trigger = compile_trigger(_asked(stage, lateness))
     masks: dict[str, Expression] = {}
     folds = tuple((name, _fold(stage, name, inputs, taking_back, masks)) for name, _ in stage.aggregates)
     for part in walk(trigger):
@@ -190,6 +194,13 @@ def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
         columns=_columns(stage, trigger, dict(folds), carry, inputs, taking_back, single),
         taking_back=taking_back, single=single,
     )  # fmt: skip
+
+
+def _asked(stage: StageNode, lateness: Span) -> Trigger:
+    """The trigger as it runs. Where a window is forgotten with its on-time pane, `late` is never asked."""
+    trigger = with_late_panes(stage.trigger, lateness)
+    once = isinstance(trigger, AfterWatermark) and fires_once(trigger, lateness)
+    return AfterWatermark() if once else trigger
 
 
 def _fold(stage: StageNode, name: str, inputs: Schema, taking_back: bool, masks: dict[str, Expression]) -> Fold:

@@ -139,7 +139,9 @@ def fold_rows(
     keys, hashes = hashed_keys(plan, rows)
     rounds = _rounds(plan, keys, hashes, row)
     slices = rounds if plan.exact else plan.slices(end)
-    windows = (start, end) if plan.exact or not plan.one_window_per_slice else ()
+    # The slices that hopping windows are made of may be narrower than those that their ends are stored by.
+    one_each = plan.one_window_per_slice and (not isinstance(plan.window, Hopping) or plan.cell == plan.slice_width)
+    windows = () if one_each and not plan.exact else (start, end)
     order, groups = arrange(keys, slices, hashes, *windows, stable=False)
     firsts = order[groups.starts]
     table = _fold_groups(plan, rows, times, order, groups, (start[firsts], end[firsts]), edge, now)
@@ -286,7 +288,7 @@ def late_rows(
     lists = gathered.group_by("id", maintain_order=True).agg("missed")["missed"]
     who = row[groups.starts]
     kept = groups.lengths < counts[who]
-    late = rows[who].select(list(plan.inputs)).with_columns(
+    late = rows[who].select(*plan.inputs, TIME).with_columns(
         missed=lists, late_by=pl.Series(int(edge.before) - times[who]).cast(pl.Duration("us")), kept=pl.Series(kept)
     )  # fmt: skip
     return late, Books(late=int((~kept).sum()), missed=len(row))
@@ -304,11 +306,11 @@ def _window_counts(plan: Plan, assigned: Assigned, times: Array, missed: Assigne
 def empty_late(plan: Plan) -> pl.DataFrame:
     """No late events, with the columns they would have."""
     extra = {name: polars_type(kind) for name, kind in LATE_COLUMNS}
-    return pl.DataFrame(schema={**polars_schema(plan.inputs), **extra})
+    return pl.DataFrame(schema={**polars_schema(plan.inputs), TIME: pl.Int64(), **extra})
 
 
 def rejected_rows(rows: pl.DataFrame, rejected: Mapping[int, str]) -> pl.DataFrame:
     """The rows that no window can take, each with the reason."""
-    visible = rows.select(c for c in rows.columns if not c.startswith(HIDDEN))
+    visible = rows.select(c for c in rows.columns if c == TIME or not c.startswith(HIDDEN))
     places = sorted(rejected)
     return visible[places].with_columns(reason=pl.Series([rejected[p] for p in places], dtype=pl.String))

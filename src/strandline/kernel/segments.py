@@ -201,7 +201,11 @@ class Segment:
 
     def frame(self, reads: Reads | None = None) -> pl.DataFrame:
         """All rows."""
-        return _frame_of([block.batch(reads) for block in _counted(self.blocks, reads)], self.schema)
+        return frame_of(self.batches(reads), self.schema)
+
+    def batches(self, reads: Reads | None = None) -> list[pa.RecordBatch]:
+        """All rows as Arrow batches, one for each block."""
+        return [block.batch(reads) for block in _counted(self.blocks, reads)]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Segment):
@@ -252,8 +256,7 @@ def lookup(segments: Sequence[Segment], hashes: NDArray[np.uint64], reads: Reads
 
     One conversion for all of them: it costs more than finding a few rows does.
     """
-    batches = [batch for segment in segments for batch in segment.matching(hashes, reads)]
-    return _frame_of(batches, segments[0].schema)
+    return frame_of([batch for segment in segments for batch in segment.matching(hashes, reads)], segments[0].schema)
 
 
 def damaged(what: str) -> StateError:
@@ -276,7 +279,8 @@ def _emptied(block: Block) -> Block:
     return Block(block.content, 0, 0, GREATEST_HASH, 0, 0, 0)
 
 
-def _frame_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pl.DataFrame:
+def frame_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pl.DataFrame:
+    """Batches of one schema as a frame. Convert many at once: a conversion costs more than finding a few rows does."""
     frame = pl.from_arrow(pa.Table.from_batches(batches, schema))
     assert isinstance(frame, pl.DataFrame)  # a table, and not an array, went in
     return frame

@@ -12,6 +12,7 @@ from strandline.kernel.judge import raw_rows_within
 from strandline.kernel.plan import Plan
 from strandline.kernel.preaggregate import Books, Partials, preaggregate
 from strandline.kernel.state import State, from_bytes, to_bytes, together
+from strandline.kernel.unite import unite
 from strandline.model.ticks import Edge, Tick, output_watermark
 from strandline.model.time import Instant
 
@@ -30,7 +31,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class StageKernel:
-    """A stage with its state. `tasks` share the buckets among them; how many there are changes no answer."""
+    """A stage with its state. `tasks` share the rows, then the buckets, among them; how many there are changes no answer."""
 
     plan: Plan
     buckets: int = 64
@@ -41,7 +42,7 @@ class StageKernel:
     def tick(self, rows: pl.DataFrame, edge: Edge, now: Instant) -> Outcome:
         """Move the stage one tick on with these rows."""
         tick = Tick(number=self.number, now=now, edges={self.plan.stage.name: edge})
-        partials = preaggregate(self.plan, rows, edge, now)
+        partials = unite(self.plan, [preaggregate(self.plan, part, edge, now) for part in self._stretches(rows)])
         parts = [self._part(partials, first, last, tick) for first, last in self._ranges()]
         self.state = parts[0].state if len(parts) == 1 else together([part.state for part in parts])
         self.number += 1
@@ -54,6 +55,11 @@ class StageKernel:
             watermark=output_watermark(edge.after, holds),
             books=sum((part.books for part in parts), Books()),
         )
+
+    def _stretches(self, rows: pl.DataFrame) -> list[pl.DataFrame]:
+        """The rows that each task reads, in order of arrival."""
+        cuts = [rows.height * n // self.tasks for n in range(self.tasks + 1)]
+        return [rows[first:last] for first, last in zip(cuts, cuts[1:], strict=False)]
 
     def _ranges(self) -> list[tuple[int, int]]:
         """The hashes that each task owns: the buckets, in as many stretches as there are tasks."""

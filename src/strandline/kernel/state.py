@@ -18,7 +18,7 @@ from strandline.kernel.groups import Groups
 from strandline.kernel.merge import combine, newest
 from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import GONE, Plan
-from strandline.kernel.segments import Reads, Segment, lookup, segment_of
+from strandline.kernel.segments import Reads, Segment, frame_of, segment_of
 from strandline.kernel.tiers import plan as plan_merges
 
 Array = npt.NDArray[Any]
@@ -77,15 +77,23 @@ class State:
 
     def whole(self, numbers: Sequence[int], schema: Mapping[str, pl.DataType], reads: Reads | None = None) -> pl.DataFrame:
         """All rows of these slices, from the oldest to the youngest."""
-        frames = [segment.frame(reads) for n in numbers for segment in self.slices.get(n, ())]
-        return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
+        segments = [segment for n in numbers for segment in self.slices.get(n, ())]
+        batches = [batch for segment in segments for batch in segment.batches(reads)]
+        return frame_of(batches, segments[0].schema) if segments else pl.DataFrame(schema=schema)
 
     def find(
         self, wanted: Mapping[int, Array], schema: Mapping[str, pl.DataType], reads: Reads | None = None
     ) -> pl.DataFrame:
         """The rows with these hashes in these slices, from the oldest to the youngest."""
-        frames = [lookup(self.slices[n], hashes, reads) for n, hashes in wanted.items() if self.slices.get(n)]
-        return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
+        batches = [
+            batch
+            for number, hashes in wanted.items()
+            for segment in self.slices.get(number, ())
+            for batch in segment.matching(hashes, reads)
+        ]
+        if not batches:
+            return pl.DataFrame(schema=schema)
+        return frame_of(batches, batches[0].schema)
 
     def merged(self, plan: Plan, *, watermark: int, budget: int = MERGE_BUDGET) -> State:
         """The same state in fewer segments: tiers of them are merged, as far as the budget of rows goes.

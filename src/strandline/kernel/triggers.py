@@ -276,7 +276,10 @@ def remember(part: Part, book: Book, holds: Callable[[str], Mask], touched: Mask
             book[name] = np.where(touched, holds(each.trigger.expression), book[name])
 
 
-def earliest_due(part: Part, book: Book) -> Array:
-    """The least processing time at which some part may become ready."""
+def earliest_due(part: Part, book: Book, now: int) -> Array:
+    """The least processing time after now at which some part may become ready.
+
+    A part whose time has come already waits for something else, and must not hide one whose time is still to come.
+    """
     dues = [due(p.trigger, book[p.column("first")]) for p in walk(part) if isinstance(p.trigger, AfterProcessingTime)]
-    return np.asarray(np.minimum.reduce(dues))
+    return np.asarray(np.minimum.reduce([np.where(each > now, each, NOT_YET) for each in dues]))

@@ -15,17 +15,43 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, TypeAlias, Union
+from typing import Any, ClassVar, TypeAlias
 
-from strandline.errors import DescriptionError
+from strandline.errors import DescriptionError, told
 from strandline.model.time import Span
 from strandline.model.types import Schema, Type
 
 ARITHMETIC, MULTISET, NEVER = "arithmetic", "multiset", "never"
 
 
+class _OfAColumn:
+    """An aggregate that reads a column: names and conditions are text, whatever the caller had at hand."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        _require_texts(self)
+
+
+def _require_texts(aggregate: object) -> None:
+    name = type(aggregate).__name__
+    column = getattr(aggregate, "column", None)
+    if not isinstance(column, str) and not (column is None and isinstance(aggregate, Count)):
+        raise DescriptionError(
+            f"{name} takes the name of a column as text, not {told(column)}.",
+            fix=f"Write {name}('amount'); compute a value first with .with_column('amount', '...').",
+        )
+    for option in ("where", "by"):
+        value = getattr(aggregate, option, None)
+        if value is not None and not isinstance(value, str):
+            raise DescriptionError(
+                f"{option}= of {name} takes text, not {told(value)}.",
+                fix='Write where="amount > 3" (Spark SQL).' if option == "where" else "Name the column: by='amount'.",
+            )
+
+
 @dataclass(frozen=True, slots=True)
-class Count:
+class Count(_OfAColumn):
     """How many rows; with a column, how many values that are not null. A bigint."""
 
     column: str | None = None
@@ -34,7 +60,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(_OfAColumn):
     """The sum: bigint for integers, decimal for decimals (both exact), double for floats.
 
     A float sum is the same whatever the order, the tasks and the ticks: values are cut on a fixed grid of 32-bit
@@ -49,7 +75,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(_OfAColumn):
     """The sum divided by the count: double, or decimal(p+4,s+4) for decimal(p,s), as in Spark."""
 
     column: str
@@ -58,7 +84,7 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class Min:
+class Min(_OfAColumn):
     """The least value. NaN is greater than every number, as in Spark."""
 
     column: str
@@ -67,7 +93,7 @@ class Min:
 
 
 @dataclass(frozen=True, slots=True)
-class Max:
+class Max(_OfAColumn):
     """The greatest value. NaN is greater than every number, as in Spark."""
 
     column: str
@@ -76,7 +102,7 @@ class Max:
 
 
 @dataclass(frozen=True, slots=True)
-class First:
+class First(_OfAColumn):
     """The value with the least (time, value)."""
 
     column: str
@@ -85,7 +111,7 @@ class First:
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class Last(_OfAColumn):
     """The value with the greatest (time, value)."""
 
     column: str
@@ -94,7 +120,7 @@ class Last:
 
 
 @dataclass(frozen=True, slots=True)
-class Variance:
+class Variance(_OfAColumn):
     """The sample variance (`population=True`: of the population), from exact sums: rounded once at the end."""
 
     column: str
@@ -104,7 +130,7 @@ class Variance:
 
 
 @dataclass(frozen=True, slots=True)
-class StdDev:
+class StdDev(_OfAColumn):
     """The square root of the variance."""
 
     column: str
@@ -114,7 +140,7 @@ class StdDev:
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class Distinct(_OfAColumn):
     """How many different values, exactly. Keeps every value."""
 
     column: str
@@ -132,8 +158,11 @@ class ApproxDistinct:
     precision: int = 12
 
     def __post_init__(self) -> None:
+        _require_texts(self)
         if not isinstance(self.precision, int) or not 4 <= self.precision <= 16:
-            raise DescriptionError(f"precision={self.precision!r} is out of range.", fix="Give 4 to 16; 12 errs by 1.6 %.")
+            raise DescriptionError(
+                f"precision={self.precision!r} is out of range.", fix="Give 4 to 16; 12 errs by 1.6 %."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +180,16 @@ class Quantile:
     error: float = 0.01
 
     def __post_init__(self) -> None:
+        _require_texts(self)
         asked = self.q if isinstance(self.q, tuple) else (self.q,)
         if not asked or not all(isinstance(q, int | float) and 0 <= q <= 1 for q in asked):
-            raise DescriptionError(f"q={self.q!r} is no quantile.", fix="Give numbers from 0 to 1: 0.95, or (0.5, 0.95).")
-        if not 1e-5 <= self.error <= 0.25:
-            raise DescriptionError(f"error={self.error!r} is out of range.", fix="Give 0.00001 to 0.25; 0.01 is one per cent.")
+            raise DescriptionError(
+                f"q={self.q!r} is no quantile.", fix="Give numbers from 0 to 1: 0.95, or (0.5, 0.95)."
+            )
+        if not isinstance(self.error, float) or not 1e-5 <= self.error <= 0.25:
+            raise DescriptionError(
+                f"error={self.error!r} is out of range.", fix="Give 0.00001 to 0.25; 0.01 is one per cent."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +206,13 @@ class TopK:
     where: str | None = None
 
     def __post_init__(self) -> None:
+        _require_texts(self)
         if not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 1:
-            raise DescriptionError(f"k={self.k!r} keeps nothing.", fix="Give a whole number from 1.")
+            raise DescriptionError(f"k={self.k!r} is no number of values to keep.", fix="Give a whole number from 1.")
 
 
 @dataclass(frozen=True, slots=True)
-class Collect:
+class Collect(_OfAColumn):
     """All values as an array, ordered by (time, value). Keeps every value."""
 
     column: str
@@ -203,10 +238,11 @@ class Ewma:
             raise DescriptionError("The half-life is not positive.", fix="Give a span such as half_life='10m'.")
         for name, value in (("column", column), ("half_life", span), ("where", where)):
             object.__setattr__(self, name, value)
+        _require_texts(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(_OfAColumn):
     """Roll up an aggregate of an earlier stage by its inner state, so that a p95 per hour is no mean of p95s.
 
     `column` is the name that the earlier stage gave the aggregate.
@@ -253,10 +289,25 @@ class Aggregate(ABC):
         """The value to show."""
 
 
-BuiltIn: TypeAlias = Union[
-    Count, Sum, Mean, Min, Max, First, Last, Variance, StdDev, Distinct, ApproxDistinct, Quantile, TopK, Collect, Ewma, Merge
-]
-AnyAggregate: TypeAlias = Union[BuiltIn, Aggregate]
+BuiltIn: TypeAlias = (
+    Count
+    | Sum
+    | Mean
+    | Min
+    | Max
+    | First
+    | Last
+    | Variance
+    | StdDev
+    | Distinct
+    | ApproxDistinct
+    | Quantile
+    | TopK
+    | Collect
+    | Ewma
+    | Merge
+)
+AnyAggregate: TypeAlias = BuiltIn | Aggregate
 BUILT_IN = (
     Count, Sum, Mean, Min, Max, First, Last, Variance, StdDev, Distinct, ApproxDistinct, Quantile, TopK, Collect, Ewma, Merge
 )  # fmt: skip
@@ -286,11 +337,11 @@ def result_type(aggregate: AnyAggregate, schema: Schema) -> Type:
 
     `Merge` has the type of what it merges, which only the flow knows; ask `strandline.model.flow`.
     """
-    if isinstance(aggregate, Aggregate):
-        for column in aggregate.columns:
-            schema.require(column, type(aggregate).__name__)
-        return Type.of(aggregate.result)
     name = type(aggregate).__name__
+    if isinstance(aggregate, Aggregate):
+        for column in _own_columns(aggregate):
+            schema.require(column, name)
+        return Type.of(aggregate.result)
     types = [schema.require(c, name) for c in columns_of(aggregate)]
     if isinstance(aggregate, Count):
         return Type.of("bigint")
@@ -308,6 +359,17 @@ def result_type(aggregate: AnyAggregate, schema: Schema) -> Type:
             fix="Aggregate a numeric column, or convert it first: .with_column('n', 'cast(... as double)').",
         )
     return _shown(aggregate, kind, types[-1])
+
+
+def _own_columns(aggregate: Aggregate) -> tuple[str, ...]:
+    columns = getattr(aggregate, "columns", None)
+    named = isinstance(columns, tuple | list) and all(isinstance(column, str) for column in columns)
+    if not named or not isinstance(getattr(aggregate, "result", None), str):
+        raise DescriptionError(
+            f"{type(aggregate).__name__} does not say which columns it reads, or the type of its result.",
+            fix="Set columns = ('amount',), with its comma, and result = 'double' on the class.",
+        )
+    return tuple(columns)  # type: ignore[arg-type]
 
 
 def _shown(aggregate: BuiltIn, kind: Type, by: Type) -> Type:

@@ -7,32 +7,41 @@ the ones before them in the list found nothing about columns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
-from strandline.errors import CheckFailed, DescriptionError, StrandlineError, did_you_mean
+from strandline.errors import CheckFailed, DescriptionError, StrandlineError
 from strandline.model.aggregates import NEVER, Aggregate, AnyAggregate, Mean, Merge, Sum, takes_back
-from strandline.model.expressions import parse
 from strandline.model.firing import closes, ends, fires_once
-from strandline.model.flow import Flow, Node, SourceNode, StageNode, WhereNode, stage_before
-from strandline.model.lineage import base_of, lateness_of, longest, retracts, schema_of, shown_type
-from strandline.model.panes import HIDDEN, RESERVED
-from strandline.model.triggers import AfterWatermark, OnEvent, When, walk
-from strandline.model.types import Schema, Type
-from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session, Tumbling
+from strandline.model.fitting import COLUMN_RULES, Problems, asked_columns, stateless
+from strandline.model.flow import (
+    Flow,
+    Node,
+    SelectNode,
+    SourceNode,
+    StageNode,
+    WhereNode,
+    WithColumnNode,
+    stage_before,
+)  # fmt: skip
+from strandline.model.lineage import base_of, lateness_of, longest, retracts, schema_of
+from strandline.model.triggers import AfterWatermark
+from strandline.model.types import Schema
+from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session
 
-Problems = Iterator[StrandlineError]
+__all__ = ["asked_columns", "check", "check_node", "dangling", "risks"]
+
 MANY_PANES: Final = 500
 
 
 def check(flow: Flow) -> list[str]:
     """Raise CheckFailed with every problem of a flow; return its risks as sentences."""
-    problems = [*_names(flow)]
+    problems = [*_something(flow), *_names(flow)]
     for node in flow.nodes:
         problems += check_node(node)
     if problems:
         raise CheckFailed(problems)
-    return [risk for node in flow.nodes if isinstance(node, StageNode) for risk in risks(node)]
+    return [*dangling(flow), *(risk for node in flow.nodes if isinstance(node, StageNode) for risk in risks(node))]
 
 
 def check_node(node: Node) -> list[StrandlineError]:
@@ -44,7 +53,7 @@ def check_node(node: Node) -> list[StrandlineError]:
         return []  # the node before it is wrong, and says so itself
     try:
         schema = None if isinstance(node, SourceNode) else schema_of(node.parent)
-        found = [*_stateless(node, schema), *_stage_rules(node, schema)]
+        found = [*stateless(node, schema), *_stage_rules(node, schema)]
         if not found:
             schema_of(node)
     except StrandlineError as problem:
@@ -56,7 +65,29 @@ def _stage_rules(node: Node, schema: Schema | None) -> Problems:
     if isinstance(node, StageNode):
         rules = (*COLUMN_RULES, *RULES) if schema is not None else RULES
         for rule in rules:
-            yield from rule(node, schema or Schema(()))
+            yield from (_placed(problem, node) for problem in rule(node, schema or Schema(())))
+
+
+def _placed(problem: StrandlineError, stage: StageNode) -> StrandlineError:
+    """The problem with its stage's name in it, so that a list of them can be read."""
+    if repr(stage.name) in problem.what:
+        return problem
+    return type(problem)(f"In stage {stage.name!r}: {problem.what}", fix=problem.fix)
+
+
+def dangling(flow: Flow) -> list[str]:
+    """The stateless branches that lead nowhere, as sentences."""
+    used = {id(node.parent) for node in flow.nodes if not isinstance(node, SourceNode)}
+    loose = [_verb(node) for node in flow.nodes if id(node) not in used]
+    return [f"The rows of {verb} lead nowhere: no stage takes them." for verb in loose if verb is not None]
+
+
+def _verb(node: Node) -> str | None:
+    if isinstance(node, WhereNode):
+        return f".where({node.condition.text!r})"
+    if isinstance(node, SelectNode):
+        return f".select({', '.join(repr(column.text) for column in node.columns)})"
+    return f".with_column({node.name!r}, ...)" if isinstance(node, WithColumnNode) else None
 
 
 def risks(stage: StageNode) -> list[str]:
@@ -66,11 +97,27 @@ def risks(stage: StageNode) -> list[str]:
         found.append(f"The stage {stage.name!r} keeps every key for ever: give Global(ttl=...) if keys come and go.")
     if isinstance(stage.window, Hopping) and stage.window.size // stage.window.every > MANY_PANES:
         count = stage.window.size // stage.window.every
-        found.append(f"The stage {stage.name!r} shows each event in {count} windows: a longer every= shows fewer panes.")
+        found.append(
+            f"The stage {stage.name!r} shows each event in {count} windows: a longer every= shows fewer panes."
+        )
     return found
 
 
+def _something(flow: Flow) -> Problems:
+    if not flow.nodes:
+        yield DescriptionError(
+            f"The flow {flow.name!r} reads nothing.", fix="Add a source: flow.source('orders', ...)."
+        )
+
+
 def _names(flow: Flow) -> Problems:
+    stages = {node.name for node in flow.nodes if isinstance(node, StageNode)}
+    for node in flow.nodes:
+        if isinstance(node, SourceNode) and node.name in stages:
+            yield DescriptionError(
+                f"A source and a stage are both named {node.name!r}: watermarks and books are kept by name.",
+                fix="Give each its own name.",
+            )
     for kind in (SourceNode, StageNode):
         counts = Counter(node.name for node in flow.nodes if isinstance(node, kind))
         for name, count in counts.items():
@@ -80,115 +127,6 @@ def _names(flow: Flow) -> Problems:
                     f"{count} {what}s are named {name!r}: the name is the identity of its state.",
                     fix="Give each its own name.",
                 )
-
-
-def _stateless(node: Node, schema: Schema | None) -> Problems:
-    if isinstance(node, SourceNode):
-        yield from _source(node)
-    if isinstance(node, WhereNode) and schema is not None:
-        yield from _boolean(".where()", node.condition.text, schema)
-
-
-def _source(node: SourceNode) -> Problems:
-    columns = node.source.schema
-    for name in columns:
-        if name.startswith(HIDDEN):
-            yield DescriptionError(
-                f"The column {name!r} of source {node.name!r} starts with '{HIDDEN}', which is kept for Strandline.",
-                fix="Rename it.",
-            )
-    if isinstance(node.time, str):
-        if node.time not in columns:
-            yield DescriptionError(
-                f"The source {node.name!r} has no column {node.time!r} to take its time from.",
-                fix=did_you_mean(node.time, columns),
-            )
-        elif columns[node.time].name != "timestamp":
-            yield DescriptionError(
-                f"The time column {node.time!r} of source {node.name!r} is {columns[node.time]}, not timestamp.",
-                fix="Declare it as timestamp, or convert it before it is read.",
-            )
-
-
-def _boolean(owner: str, text: str, schema: Schema) -> Problems:
-    try:
-        kind = parse(text).type_in(schema)
-    except StrandlineError as problem:
-        yield problem
-        return
-    if kind is not None and kind.name not in ("boolean", "void"):
-        yield DescriptionError(f"{owner} needs a condition, and {text!r} is {kind}.", fix="Compare it with something.")
-
-
-def _key_columns(stage: StageNode, schema: Schema) -> Problems:
-    for key in stage.keys:
-        if key not in schema:
-            yield DescriptionError(
-                f"The stage {stage.name!r} is keyed by {key!r}, which is not there.", fix=did_you_mean(key, schema)
-            )
-        elif not schema[key].is_scalar:
-            yield DescriptionError(
-                f"The stage {stage.name!r} is keyed by {key!r} of type {schema[key]}.", fix="Key by a scalar part of it."
-            )
-    for key, count in Counter(stage.keys).items():
-        if count > 1:
-            yield DescriptionError(f"The stage {stage.name!r} is keyed by {key!r} twice.", fix="Name it once.")
-
-
-def _aggregate_columns(stage: StageNode, schema: Schema) -> Problems:
-    for name, aggregate in stage.aggregates:
-        if name in RESERVED or name in stage.keys or name.startswith(HIDDEN):
-            yield DescriptionError(
-                f"The aggregate {name!r} of stage {stage.name!r} would hide a key or a column that every pane has.",
-                fix="Give it another name.",
-            )
-        try:
-            shown_type(stage, aggregate, schema)
-        except StrandlineError as problem:
-            yield problem
-        if aggregate.where is not None:
-            yield from _boolean(f"where= of {name!r}", aggregate.where, schema)
-
-
-def _window_columns(stage: StageNode, schema: Schema) -> Problems:
-    window = stage.window
-    if isinstance(window, Tumbling) and window.zone_column is not None:
-        yield from _typed(stage, "zone_column", window.zone_column, schema, ("string",))
-    if isinstance(window, Session) and window.gap_column is not None:
-        kinds = ("interval day to second", "bigint", "int")
-        yield from _typed(stage, "gap_column", window.gap_column, schema, kinds)
-
-
-def _typed(stage: StageNode, what: str, column: str, schema: Schema, kinds: tuple[str, ...]) -> Problems:
-    if column not in schema:
-        yield DescriptionError(
-            f"{what}={column!r} of stage {stage.name!r} is not there.", fix=did_you_mean(column, schema)
-        )
-    elif schema[column].name not in kinds:
-        yield DescriptionError(
-            f"{what}={column!r} of stage {stage.name!r} is {schema[column]}.", fix=f"It must be {' or '.join(kinds)}."
-        )
-
-
-def _trigger_expressions(stage: StageNode, schema: Schema) -> Problems:
-    for part in walk(stage.trigger):
-        if isinstance(part, OnEvent):
-            yield from _boolean("OnEvent", part.expression, schema)
-        if isinstance(part, When):
-            try:
-                visible = asked_columns(stage, schema)
-            except StrandlineError:
-                continue  # said by another rule
-            yield from _boolean("When", part.expression, visible)
-
-
-def asked_columns(stage: StageNode, schema: Schema) -> Schema:
-    """What a `When` may speak of: the keys, the window and the aggregates as they would be shown."""
-    stamp = Type.of("timestamp")
-    return Schema((
-        *((key, schema[key]) for key in stage.keys), ("window_start", stamp), ("window_end", stamp),
-        *((name, shown_type(stage, aggregate, schema)) for name, aggregate in stage.aggregates),
-    ))  # fmt: skip
 
 
 def _loss(stage: StageNode, schema: Schema) -> Problems:
@@ -202,6 +140,8 @@ def _loss(stage: StageNode, schema: Schema) -> Problems:
         )
     elif not closes(stage.trigger, lateness, ttl=isinstance(stage.window, Global) and stage.window.ttl is not None):
         which = "late events" if isinstance(stage.trigger, AfterWatermark) else "the last events of a window"
+        if isinstance(stage.window, Global):
+            which = "what a key has when its ttl is over"
         yield DescriptionError(
             f"The trigger of stage {stage.name!r} can lose {which}: nothing is sure to fire before the window is forgotten.",
             fix="Add AfterClose(), as in AfterAny(..., AfterClose()), or use AfterWatermark(early=...); "
@@ -290,7 +230,4 @@ def _pane_times(stage: StageNode, schema: Schema) -> Problems:
         )
 
 
-COLUMN_RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (
-    _key_columns, _aggregate_columns, _window_columns, _trigger_expressions,
-)  # fmt: skip
 RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (_loss, _counted_twice, _takes_back, _pane_times)

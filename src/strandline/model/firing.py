@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from strandline.model.time import Span
 from strandline.model.triggers import (
-    AfterAll, AfterAny, AfterClose, AfterCount, AfterEach, AfterProcessingTime, AfterWatermark, Never, OrFinally,
-    Repeatedly, Trigger,
+    AfterAll,
+    AfterAny,
+    AfterClose,
+    AfterCount,
+    AfterEach,
+    AfterProcessingTime,
+    AfterWatermark,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Trigger,
 )  # fmt: skip
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TypeAlias, Union, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
-from strandline.errors import DescriptionError
+from strandline.errors import DescriptionError, told
 from strandline.model.aggregates import BUILT_IN, Aggregate, AnyAggregate
 from strandline.model.expressions import Expression, parse, require_text
 from strandline.model.panes import Mode
@@ -104,7 +104,7 @@ class SideNode:
     side: Literal["late", "rejected"]
 
 
-Node: TypeAlias = Union[SourceNode, WhereNode, SelectNode, WithColumnNode, TransformNode, StageNode, SideNode]
+Node: TypeAlias = SourceNode | WhereNode | SelectNode | WithColumnNode | TransformNode | StageNode | SideNode
 
 
 def lineage(node: Node) -> Iterator[Node]:
@@ -138,16 +138,27 @@ class Flow:
 
     def __post_init__(self) -> None:
         _named("flow", self.name)
-        if not 1 <= self.buckets <= 65_536:
-            raise DescriptionError(f"buckets={self.buckets} is out of range.", fix="Give 1 to 65536; 64 suits most flows.")
+        if not isinstance(self.buckets, int) or not 1 <= self.buckets <= 65_536:
+            raise DescriptionError(
+                f"buckets={self.buckets!r} is out of range.", fix="Give 1 to 65536; 64 suits most flows."
+            )
 
     def source(self, name: str, source: Source, *, time: str | Arrival, watermark: Policy | None = None) -> Stream:
         """Read a source; `time` names the column of event time."""
         _named("source", name)
+        if not isinstance(getattr(source, "schema", None), Schema):
+            raise DescriptionError(
+                f"{told(source)} is no source: it has no schema.",
+                fix="Write sl.Rows([...], schema='user string, at timestamp').",
+            )
+        if not isinstance(time, str | Arrival):
+            raise DescriptionError(
+                f"time={told(time)} names no column.", fix="Name the column of event time, or write time=sl.Arrival()."
+            )
         policy = Bounded("0s") if watermark is None else watermark
         if not isinstance(policy, Policy):
             raise DescriptionError(
-                f"watermark={watermark!r} is no watermark policy.", fix="Write watermark=sl.Bounded('20s')."
+                f"watermark={told(watermark)} is no watermark policy.", fix="Write watermark=sl.Bounded('20s')."
             )
         return Stream(self, self.add(SourceNode(name=name, source=source, time=time, watermark=policy)))
 
@@ -176,12 +187,21 @@ class Stream:
 
     def select(self, *columns: str) -> Stream:
         """Make rows of these columns: names, or expressions with `as`."""
+        if not columns:
+            raise DescriptionError(
+                ".select() without columns leaves nothing.", fix="Name some: .select('user', 'amount')."
+            )
         return self._then(
             SelectNode(parent=self.node, columns=tuple(parse(require_text(".select()", c)) for c in columns))
         )
 
     def with_column(self, name: str, expression: str) -> Stream:
         """Add or replace a column."""
+        if not isinstance(name, str) or not name:
+            raise DescriptionError(
+                f".with_column() takes a name and an expression, not the name {told(name)}.",
+                fix="Write .with_column('double', 'amount * 2').",
+            )
         parsed = parse(require_text(".with_column()", expression))
         return self._then(WithColumnNode(parent=self.node, name=name, expression=parsed))
 
@@ -192,13 +212,19 @@ class Stream:
                 f".transform() takes a function of a DataFrame, not {function!r}.", fix="Pass it without calling it."
             )
         return self._then(
-            TransformNode(parent=self.node, name=str(name or getattr(function, "__name__", "transform")), function=function)
+            TransformNode(
+                parent=self.node, name=str(name or getattr(function, "__name__", "transform")), function=function
+            )
         )
 
     def key_by(self, *columns: str) -> Keyed:
         """Group by columns; without any, all rows are one group."""
         for column in columns:
-            require_text(".key_by()", column)
+            if not isinstance(column, str):
+                raise DescriptionError(
+                    f".key_by() takes the names of columns as text, not {told(column)}.",
+                    fix="Write .key_by('user', 'country'); compute a key first with .with_column('key', '...').",
+                )
         return Keyed(self, columns)
 
     @property
@@ -206,7 +232,8 @@ class Stream:
         """The rows that had no usable time, with the reason."""
         if not isinstance(self.node, SourceNode | StageNode):
             raise DescriptionError(
-                "Only a source and a stage reject rows.", fix="Take .rejected right from flow.source(...) or .aggregate(...)."
+                "Only a source and a stage reject rows.",
+                fix="Take .rejected right from flow.source(...) or .aggregate(...).",
             )
         return self._then(SideNode(parent=self.node, side="rejected"))
 
@@ -246,17 +273,29 @@ class Keyed:
     ) -> Windowed:
         """Say where in event time, when in processing time, and how refinements relate."""
         if not isinstance(window, Tumbling | Hopping | Session | Global | SameWindow | CustomWindow):
-            raise DescriptionError(f"{window!r} is no window.", fix="Write sl.Tumbling('1m'), or subclass sl.CustomWindow.")
+            raise DescriptionError(
+                f"{told(window)} is no window.",
+                fix="Write sl.Tumbling('1m'), with brackets, or subclass sl.CustomWindow.",
+            )
         trigger = AfterWatermark() if trigger is None else trigger
         if not isinstance(trigger, KINDS):
-            raise DescriptionError(f"trigger={trigger!r} is no trigger.", fix="Write trigger=sl.AfterWatermark().")
+            raise DescriptionError(
+                f"trigger={told(trigger)} is no trigger.", fix="Write trigger=sl.AfterWatermark(), with brackets."
+            )
         for option, value, known in (
             ("mode", mode, get_args(Mode)), ("on_time", on_time, get_args(OnTime)), ("timestamp", timestamp, get_args(PaneTime)),
         ):  # fmt: skip
             if value not in known:
-                raise DescriptionError(f"{option}={value!r} is not known.", fix=f"Give one of {', '.join(map(repr, known))}.")
+                raise DescriptionError(
+                    f"{option}={value!r} is not known.", fix=f"Give one of {', '.join(map(repr, known))}."
+                )
+        granted = Span.of(lateness)
+        if granted < 0:
+            raise DescriptionError(
+                f"lateness={granted.text!r} is negative.", fix="Give '0s' for none, or such as '10m'."
+            )
         return Windowed(
-            keyed=self, window=window, trigger=trigger, lateness=Span.of(lateness), mode=mode, on_time=on_time,
+            keyed=self, window=window, trigger=trigger, lateness=granted, mode=mode, on_time=on_time,
             timestamp=timestamp, coalesce=coalesce, allow_loss=allow_loss,
         )  # fmt: skip
 
@@ -275,7 +314,7 @@ class Windowed:
     coalesce: bool
     allow_loss: bool
 
-    def aggregate(self, name: str, **aggregates: AnyAggregate) -> Stage:
+    def aggregate(self, name: str, /, **aggregates: AnyAggregate) -> Stage:
         """Compute aggregates; the stage's name is the identity of its state."""
         _named("stage", name)
         if not aggregates:
@@ -283,7 +322,7 @@ class Windowed:
         for column, aggregate in aggregates.items():
             if not isinstance(aggregate, (*BUILT_IN, Aggregate)):
                 raise DescriptionError(
-                    f"{column}={aggregate!r} is no aggregate.", fix="Write sl.Sum('amount'), with the brackets."
+                    f"{column}={told(aggregate)} is no aggregate.", fix="Write sl.Sum('amount'), with brackets."
                 )
         stream = self.keyed.stream
         node = StageNode(
@@ -298,5 +337,6 @@ class Windowed:
 def _named(what: str, name: str) -> None:
     if not isinstance(name, str) or not name.replace("_", "").replace("-", "").isalnum():
         raise DescriptionError(
-            f"{name!r} cannot be the name of a {what}.", fix="Use letters, digits, '_' and '-': it names state and files."
+            f"{name!r} cannot be the name of a {what}.",
+            fix="Use letters, digits, '_' and '-': it names state and files.",
         )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from strandline.errors import DescriptionError, ExpressionError, did_you_mean
 from strandline.model.aggregates import AnyAggregate, Merge, result_type
 from strandline.model.flow import (
-    Flow, Node, SelectNode, SideNode, SourceNode, StageNode, TransformNode, WithColumnNode, stage_before,
+    Flow,
+    Node,
+    SelectNode,
+    SideNode,
+    SourceNode,
+    StageNode,
+    TransformNode,
+    WithColumnNode,
+    stage_before,
 )  # fmt: skip
 from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, REJECTED_COLUMNS, WINDOW_COLUMNS
 from strandline.model.time import Span

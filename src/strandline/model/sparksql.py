@@ -68,7 +68,7 @@ def _one_expression(text: str) -> exp.Expression:
     try:
         select = parse_one("select " + text, read="spark")
     except SqlglotError as error:
-        raise _unreadable(text, str(error).split("\n")[0]) from None
+        raise _unreadable(text, _why(error)) from None
     given = {k for k, v in select.args.items() if v} - {"kind", "hint"}
     if not isinstance(select, exp.Select) or given != {"expressions"}:
         raise _unreadable(text, "it is a statement, or nothing at all")
@@ -76,6 +76,19 @@ def _one_expression(text: str) -> exp.Expression:
         raise _unreadable(text, f"it holds {len(select.expressions)} expressions")
     found: exp.Expression = select.expressions[0]
     return found
+
+
+def _why(error: SqlglotError) -> str:
+    """The parser's complaint, in words about the text."""
+    found = (getattr(error, "errors", None) or [{}])[0]
+    said, near = str(found.get("description") or ""), str(found.get("highlight") or "")
+    if not said:
+        return "a quote is not closed"
+    if "Required keyword" in said:
+        return "a part of it is missing"
+    if said.startswith("Expecting"):
+        return f"a {said.removeprefix('Expecting').strip()!r} is missing"
+    return f"{near!r} is not expected there" if near else "it is no expression"
 
 
 def _unreadable(text: str, why: str) -> ExpressionError:

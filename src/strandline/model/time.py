@@ -51,7 +51,9 @@ class Span(int):
             amount, unit = match.groups()
             micros = float(amount) * _UNITS[unit] if "." in amount else int(amount) * _UNITS[unit]
             if micros != int(micros):
-                raise DescriptionError(f"The span {value!r} is finer than a microsecond.", fix="Round it.")
+                raise DescriptionError(
+                    f"The span {value!r} is finer than a microsecond.", fix="Round it to whole microseconds: '1us'."
+                )
             total += int(micros)
             at = match.end()
         if not text or at != len(text):

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
-from strandline.errors import DescriptionError
+from strandline.errors import DescriptionError, told
 from strandline.model.time import Span
 
 
@@ -55,7 +55,10 @@ class AfterCount:
 
     def __post_init__(self) -> None:
         if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 1:
-            raise DescriptionError(f"AfterCount({self.count!r}) counts nothing.", fix="Give a whole number from 1.")
+            raise DescriptionError(
+                f"AfterCount takes a whole number of events from 1, not {told(self.count)}.",
+                fix="Write AfterCount(100).",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +74,15 @@ class AfterProcessingTime:
     ) -> None:
         if (delay is None) == (aligned_to is None):
             raise DescriptionError(
-                "AfterProcessingTime needs a delay or aligned_to=, and not both.", fix="Write AfterProcessingTime('10s')."
+                "AfterProcessingTime needs a delay or aligned_to=, and not both.",
+                fix="Write AfterProcessingTime('10s').",
             )
         if aligned_to is not None and Span.of(aligned_to) <= 0:
             raise DescriptionError("aligned_to= must be a positive span.", fix="Write aligned_to='1m'.")
+        if delay is not None and Span.of(delay) < 0:
+            raise DescriptionError(
+                "The delay of AfterProcessingTime is negative.", fix="Write AfterProcessingTime('10s')."
+            )
         object.__setattr__(self, "delay", None if delay is None else Span.of(delay))
         object.__setattr__(self, "aligned_to", None if aligned_to is None else Span.of(aligned_to))
 
@@ -161,10 +169,7 @@ class Never:
 
 
 # A string union, because the classes above name it before it exists.
-Trigger: TypeAlias = Union[
-    AfterWatermark, AfterClose, AfterCount, AfterProcessingTime, When, OnEvent,
-    AfterAny, AfterAll, AfterEach, Repeatedly, OrFinally, Never,
-]  # fmt: skip
+Trigger: TypeAlias = AfterWatermark | AfterClose | AfterCount | AfterProcessingTime | When | OnEvent | AfterAny | AfterAll | AfterEach | Repeatedly | OrFinally | Never  # fmt: skip
 KINDS = (
     AfterWatermark, AfterClose, AfterCount, AfterProcessingTime, When, OnEvent,
     AfterAny, AfterAll, AfterEach, Repeatedly, OrFinally, Never,
@@ -193,7 +198,8 @@ def _triggers(owner: str, *triggers: Trigger, least: int = 0) -> tuple[Trigger, 
     for trigger in triggers:
         if not isinstance(trigger, KINDS):
             raise DescriptionError(
-                f"{owner} takes triggers, not {trigger!r}.", fix="Pass an instance, such as AfterCount(100)."
+                f"{owner} takes triggers, not {told(trigger)}.",
+                fix="Pass each as an argument of its own, with brackets, such as AfterCount(100).",
             )
     if len(triggers) < least:
         raise DescriptionError(f"{owner} needs at least one trigger.", fix=f"Write {owner}(AfterCount(100)).")
@@ -203,5 +209,6 @@ def _triggers(owner: str, *triggers: Trigger, least: int = 0) -> tuple[Trigger, 
 def _text(owner: str, expression: str) -> None:
     if not isinstance(expression, str) or not expression.strip():
         raise DescriptionError(
-            f"{owner} takes a text expression in Spark SQL, not {expression!r}.", fix=f'Write {owner}("total > 100").'
+            f"{owner} takes a text expression in Spark SQL, not {told(expression)}.",
+            fix=f'Write {owner}("total > 100").',
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.errors import DescriptionError, did_you_mean
+from strandline.errors import DescriptionError, did_you_mean, told
 
 ALIASES: Final = {
     "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float",
@@ -39,7 +39,7 @@ class Type:
     @classmethod
     def of(cls, text: str | Type) -> Type:
         """Read a type from Spark's text."""
-        return text if isinstance(text, Type) else _Reader(text).whole_type()
+        return text if isinstance(text, Type) else _Reader(_text(text)).whole_type()
 
     @classmethod
     def decimal(cls, precision: int, scale: int) -> Type:
@@ -94,7 +94,7 @@ class Schema(Mapping[str, Type]):
     @classmethod
     def of(cls, text: str | Schema) -> Schema:
         """Read a schema from Spark's text."""
-        return text if isinstance(text, Schema) else cls(tuple(_Reader(text).whole_schema()))
+        return text if isinstance(text, Schema) else cls(tuple(_Reader(_text(text)).whole_schema()))
 
     @property
     def text(self) -> str:
@@ -116,8 +116,19 @@ class Schema(Mapping[str, Type]):
     def require(self, name: str, what: str) -> Type:
         """The type of a column that `what` asks for; a clear error when there is none."""
         if name not in self:
-            raise DescriptionError(f"{what} asks for the column {name!r}, which is not there.", fix=did_you_mean(name, self))
+            raise DescriptionError(
+                f"{what} asks for the column {name!r}, which is not there.", fix=did_you_mean(name, self)
+            )
         return self[name]
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise DescriptionError(
+            f"A schema or type is given as text, not {told(value)}.",
+            fix="Write it as Spark does: 'user string, amount decimal(10,2), at timestamp'.",
+        )
+    return value
 
 
 class _Reader:
@@ -140,7 +151,8 @@ class _Reader:
     def take(self, expected: str = "") -> str:
         token = self.peek()
         if not token or (expected and token != expected):
-            raise self.fail(f"expected {expected or 'a word'!r}, found {token or 'the end'!r}")
+            wanted, found = repr(expected) if expected else "a word", repr(token) if token else "the end"
+            raise self.fail(f"expected {wanted}, found {found}")
         self.at += 1
         return token
 
@@ -192,7 +204,8 @@ class _Reader:
             while self.peek().lower() in ("day", "to", "second"):
                 self.take()
         if name not in SCALARS:
-            raise self.fail(f"the type {word!r} is not known; {did_you_mean(word, [*SCALARS, *ALIASES])}")
+            hint = did_you_mean(word, [*SCALARS, *ALIASES, "array", "struct"])
+            raise DescriptionError(f"The type {word!r} in {self.text!r} is not known.", fix=hint)
         return Type(name=name)
 
     def decimal(self) -> Type:

@@ -79,11 +79,11 @@ class Tumbling:
         if zone is not None and zone_column is not None:
             raise DescriptionError("zone= and zone_column= are both given.", fix="Give the one that is meant.")
         calendar = size if isinstance(size, Calendar) else Calendar.of(size) if isinstance(size, str) else None
+        if calendar == Calendar():
+            raise DescriptionError("A window of size zero holds no event.", fix="Give a size such as '1m' or '1d'.")
         local = zone is not None or zone_column is not None
         if calendar is not None and (local or calendar.months):
             measured: Span | Calendar = calendar
-            if not (calendar.days or calendar.weeks or calendar.months):
-                raise DescriptionError("A window of size zero holds no event.", fix="Give a size such as '1d'.")
             zone = zone if local else "UTC"
         elif local:
             raise DescriptionError(
@@ -140,7 +140,9 @@ class Session:
         self, gap: str | timedelta | Span | None = None, *, gap_column: str | None = None, inclusive: bool = False
     ) -> None:
         if (gap is None) == (gap_column is None):
-            raise DescriptionError("A session needs a gap or a gap_column, and not both.", fix="Write Session(gap='10m').")
+            raise DescriptionError(
+                "A session needs a gap or a gap_column, and not both.", fix="Write Session(gap='10m')."
+            )
         _set(self, gap=None if gap is None else _positive(gap, "gap"), gap_column=gap_column, inclusive=inclusive)
 
 
@@ -190,7 +192,9 @@ Window: TypeAlias = Tumbling | Hopping | Session | Global | SameWindow | CustomW
 def _positive(value: str | timedelta | Span, what: str) -> Span:
     span = Span.of(value)
     if span <= 0:
-        raise DescriptionError(f"{what}={span.text} is not positive.", fix=f"Give a {what} such as '1m'.")
+        raise DescriptionError(
+            f"{what}={span.text!r} is not positive.", fix=f"Give a longer span, such as {what}='1m'."
+        )
     return span
 
 

@@ -166,8 +166,12 @@ def shown(aggregate: Any, schema: Schema, rows: list[Row], taking_back: bool = F
         return sum(1 for r in rows if aggregate.column is None or r.v is not None)
     rows = [r for r in rows if r.v is not None]
     pairs = sorted(((r.time, canonical(r.v)) for r in rows), key=lambda p: (p[0], rank(p[1])))
-    values = [v for _, v in pairs]
-    ordered = sorted(values, key=rank)
+    if isinstance(aggregate, agg.Distinct | agg.ApproxDistinct | agg.Collect | agg.TopK):
+        return of_many(aggregate, schema, rows, [v for _, v in pairs])
+    return of_one(aggregate, schema, pairs, taking_back) if pairs else None
+
+
+def of_many(aggregate: Any, schema: Schema, rows: list[Row], values: list[Any]) -> Any:
     counts = Counter(map(repr, values))
     named = {repr(v): v for v in values}
     if isinstance(aggregate, agg.Distinct):
@@ -179,13 +183,15 @@ def shown(aggregate: Any, schema: Schema, rows: list[Row], taking_back: bool = F
     if isinstance(aggregate, agg.TopK) and aggregate.by is None:
         best = sorted(((named[r], n) for r, n in counts.items()), key=lambda p: (-p[1], rank(p[0])))
         return [{"value": v, "count": n} for v, n in best[: aggregate.k]]
-    if isinstance(aggregate, agg.TopK):
-        judged = [(r.time, canonical(r.v), canonical(r.by)) for r in rows if r.by is not None]
-        judged.sort(key=lambda j: (j[0], rank(j[1])))
-        judged.sort(key=lambda j: rank(j[2]), reverse=True)  # a stable sort, also in reverse
-        return [{"value": v, "by": by} for _, v, by in judged[: aggregate.k]]
-    if not values:
-        return None
+    judged = [(r.time, canonical(r.v), canonical(r.by)) for r in rows if r.by is not None]
+    judged.sort(key=lambda j: (j[0], rank(j[1])))
+    judged.sort(key=lambda j: rank(j[2]), reverse=True)  # a stable sort, also in reverse
+    return [{"value": v, "by": by} for _, v, by in judged[: aggregate.k]]
+
+
+def of_one(aggregate: Any, schema: Schema, pairs: list[tuple[int, Any]], taking_back: bool) -> Any:
+    values = [v for _, v in pairs]
+    ordered = sorted(values, key=rank)
     exact = taking_back or getattr(aggregate, "exact", False)
     doubles = [to_float(v) for v in values] if schema["v"].is_number else []
     match aggregate:

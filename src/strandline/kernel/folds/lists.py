@@ -5,7 +5,7 @@ Law: entries of a list are different, sorted, and no amount is 0; so equal conte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from strandline.kernel.folds.fold import Parts
 from strandline.kernel.folds.order import codes
+from strandline.kernel.folds.slide import Cells, Windows
 from strandline.kernel.groups import Array, Groups
 
 # Doubles count exactly up to here, so a dense table may add amounts as doubles.
 _WHOLE = 2**53
+_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +124,27 @@ def tally(entries: Entries, *, reverse: Sequence[bool] = (), mixed: bool = False
     groups = Groups.of_ids(entries.ids)
     if 2 * groups.count > groups.length and not mixed:
         return _tally_apart(entries, groups, reverse)
+    if groups.length > _AT_ONCE and groups.count > 1 and not mixed:
+        return _joined([_tally_all(part, reverse) for part in _in_turn(entries, groups)])
     return _tally_all(entries, reverse)
+
+
+def _in_turn(entries: Entries, groups: Groups) -> Iterator[Entries]:
+    """Whole lists at a time, few enough that what they are added up in stays close to the processor."""
+    cuts = np.unique(np.searchsorted(groups.starts, np.arange(0, groups.length, _AT_ONCE), side="right") - 1)
+    bounds = [*groups.starts[cuts].tolist(), groups.length]
+    for first, last in zip(bounds, bounds[1:], strict=False):
+        keys = [key.slice(first, last - first) for key in entries.keys]
+        yield Entries(entries.ids[first:last], keys, entries.amounts[first:last], entries.count)
+
+
+def _joined(parts: Sequence[Entries]) -> Entries:
+    return Entries(
+        np.concatenate([part.ids for part in parts]),
+        [pl.concat(keys) for keys in zip(*(part.keys for part in parts), strict=True)],
+        np.concatenate([part.amounts for part in parts]),
+        parts[0].count,
+    )
 
 
 def _tally_apart(entries: Entries, groups: Groups, reverse: Sequence[bool]) -> Entries:
@@ -132,12 +154,7 @@ def _tally_apart(entries: Entries, groups: Groups, reverse: Sequence[bool]) -> E
     if alone.all():
         return single
     several = _tally_all(entries.filter(~alone), reverse)
-    both = Entries(
-        np.concatenate([single.ids, several.ids]),
-        [pl.concat(pair) for pair in zip(single.keys, several.keys, strict=True)],
-        np.concatenate([single.amounts, several.amounts]),
-        entries.count,
-    )
+    both = _joined([single, several])
     order = np.argsort(both.ids, kind="stable")
     return both.gather(order, both.amounts[order])
 
@@ -207,3 +224,37 @@ def _tally_sorted(entries: Entries, order: Array, columns: Sequence[Array]) -> E
     amounts = groups.add(entries.amounts[order])
     kept = np.flatnonzero(amounts)
     return entries.gather(order[groups.starts[kept]], amounts[kept])
+
+
+def slide_lists(parts: Parts, cells: Cells, windows: Windows) -> Iterator[Parts] | None:
+    """Lists of whole-number keys, moved along slices: what enters a window is added, what leaves it is taken away.
+
+    None where the table of all that there might be would be much larger than what there is.
+    """
+    entries = read(parts)
+    keys = entries.keys[0].to_numpy()
+    span = int(keys.max()) - int(keys.min()) + 1 if len(keys) else 1
+    if cells.keys * span > max(1 << 20, 16 * len(keys)):
+        return None
+    return _slide_dense(entries, keys, span, cells, windows)
+
+
+def _slide_dense(entries: Entries, keys: Array, span: int, cells: Cells, windows: Windows) -> Iterator[Parts]:
+    low = int(keys.min()) if len(keys) else 0
+    bounds = np.searchsorted(cells.cell[entries.ids], np.arange(cells.cells + 1))
+    place = cells.key[entries.ids] * span + (keys - low)
+    table = np.zeros((cells.keys, span), np.int64)
+    flat = table.ravel()
+    held = (windows[0][0],) * 2 if windows else (0, 0)
+    for first, last in windows:
+        for cell in range(held[0], min(first, held[1])):
+            part = slice(bounds[cell], bounds[cell + 1])
+            flat[place[part]] -= entries.amounts[part]
+        for cell in range(max(held[1], first), last):
+            part = slice(bounds[cell], bounds[cell + 1])
+            flat[place[part]] += entries.amounts[part]
+        held = (first, max(held[1], last))
+        found, lengths = np.flatnonzero(flat), np.count_nonzero(table, axis=1)
+        bins = found - np.repeat(np.arange(cells.keys) * span - low, lengths)
+        amounts = pl.Series(flat[found])
+        yield [to_lists(pl.Series(bins, dtype=entries.keys[0].dtype), lengths), to_lists(amounts, lengths)]

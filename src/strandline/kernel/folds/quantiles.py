@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from strandline.kernel.folds.fold import Fields, Parts, filled, nulled
-from strandline.kernel.folds.lists import Entries, read, tally, to_lists, write
+from strandline.kernel.folds.lists import Entries, from_lists, read, slide_lists, tally, to_lists, write
 from strandline.kernel.folds.numbers import doubles
+from strandline.kernel.folds.slide import Cells, Windows
 from strandline.kernel.groups import Array, Groups
 
 _LOWER_63 = np.int64(2**63 - 1)
@@ -46,27 +48,31 @@ class QuantileFold:
         """Add bin by bin."""
         return parts if groups.all_single else write(tally(read(parts, groups)), _NAMES)
 
+    def slide(self, parts: Parts, cells: Cells, windows: Windows) -> Iterator[Parts] | None:
+        """Move a window along slices."""
+        return slide_lists(parts, cells, windows)
+
     def show(self, parts: Parts) -> pl.Series:
         """The middle of the bin that holds rank floor(q * (n - 1))."""
-        entries = read(parts)
-        totals = entries.totals()
-        found = [self._ranked(entries, totals, q) for q in self.asked]
+        bins, offsets = from_lists(parts[0])
+        running = np.concatenate([np.zeros(1, np.int64), np.cumsum(from_lists(parts[1])[0].to_numpy())])
+        before, totals = running[offsets[:-1]], np.diff(running[offsets])
+        found = [self._ranked(bins.to_numpy(), running, before, totals, q) for q in self.asked]
         if self.output == pl.Float64():
             return nulled(pl.Series(found[0]), totals > 0)
         flat = pl.Series(np.column_stack(found).ravel())
-        return nulled(to_lists(flat, np.full(entries.count, len(self.asked))), totals > 0)
+        return nulled(to_lists(flat, np.full(len(totals), len(self.asked))), totals > 0)
 
     def empty(self, count: int) -> Parts:
         """No bins."""
         return filled(self.fields, count, [], [])
 
-    def _ranked(self, entries: Entries, totals: Array, q: float) -> Array:
+    def _ranked(self, bins: Array, running: Array, before: Array, totals: Array, q: float) -> Array:
         # Counts run on from list to list, so one search in the running sum finds each list's bin.
-        if not len(entries.ids):
-            return np.zeros(entries.count)
-        rank = np.floor(q * np.maximum(totals - 1, 0)).astype(np.int64) + np.cumsum(totals) - totals
-        at = np.searchsorted(np.cumsum(entries.amounts), rank, side="right")
-        bins = entries.keys[0].to_numpy()
+        if not len(bins):
+            return np.zeros(len(totals))
+        rank = np.floor(q * np.maximum(totals - 1, 0)).astype(np.int64) + before
+        at = np.searchsorted(running[1:], rank, side="right")
         return middles_of(bins[np.minimum(at, len(bins) - 1)], self.bits)
 
 

@@ -1,0 +1,80 @@
+"""Laws about how the work is shared and repeated: none of it may be seen in the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strandline.kernel.plan import plan_stage
+from strandline.kernel.stage import StageKernel
+from strandline.kernel.state import from_bytes, to_bytes
+from strandline.model.flow import SourceNode, StageNode
+from strandline.model.lineage import carried
+from strandline.testing import Crash, play
+from strandline.testing.runners.kernel import KernelRunner
+from strandline.testing.source import PlayedSource
+from strandline.testing.steps import as_tick
+from strandline.testing.strategies import Case, cases
+from tests.lanes import examples
+
+
+@settings(max_examples=examples(25))
+@given(cases(stages=None, most=6), st.integers(1, 64), st.integers(2, 5))
+def test_the_numbers_of_buckets_and_tasks_change_nothing_not_even_the_order(case: Case, buckets: int, tasks: int) -> None:
+    plain = play(case.stream, case.steps, runner="kernel")
+    shared = play(case.stream, case.steps, runner="kernel", buckets=buckets, tasks=tasks)
+    assert [repr(panes) for panes in plain] == [repr(panes) for panes in shared]
+    assert plain.books == shared.books
+    assert plain.watermarks == shared.watermarks
+
+
+@settings(max_examples=examples(25))
+@given(cases(stages=None, most=6, crashes=False))
+def test_a_replay_is_the_first_run_byte_for_byte(case: Case) -> None:
+    """Play itself compares panes and state bytes at each crash, and raises where they differ."""
+    crashing = [each for step in case.steps for each in (step, Crash())]
+    again = play(case.stream, crashing, runner="kernel", tasks=2)
+    plain = play(case.stream, case.steps, runner="kernel")
+    assert [repr(panes) for panes in again[::2]] == [repr(panes) for panes in plain]
+
+
+def kernels(case: Case) -> Any:
+    """Each tick of a stage that stands alone: its kernel after the tick, and what it was given."""
+    source, stage = case.stream.flow.nodes[0], case.stream.node
+    assert isinstance(source, SourceNode)
+    assert isinstance(stage, StageNode)
+    runner, origin = KernelRunner(case.stream.flow), PlayedSource(source)
+    kernel = StageKernel(plan_stage(stage, carry=carried(case.stream.flow, stage)))
+    for number, step in enumerate(case.steps):
+        arrived = origin.tick(as_tick(step), f"Step {number}")
+        rows = runner.read(arrived.rows, origin.schema)
+        for node in case.stream.flow.nodes[1:-1]:
+            rows = runner.stateless(node, rows, arrived.now)  # type: ignore[arg-type]
+        outcome = kernel.tick(rows, arrived.edge, arrived.now)
+        yield kernel, outcome, rows, arrived
+
+
+@settings(max_examples=examples(25))
+@given(cases(most=6))
+def test_state_that_went_through_bytes_is_the_same_state(case: Case) -> None:
+    for kernel, *_ in kernels(case):
+        data = to_bytes(kernel.state)
+        decoded = from_bytes(kernel.plan, data)
+        assert to_bytes(decoded) == data
+        numbers = sorted(kernel.state.slices)
+        assert sorted(decoded.slices) == numbers
+        assert decoded.whole(numbers, kernel.plan.state_schema).equals(kernel.state.whole(numbers, kernel.plan.state_schema))
+
+
+@settings(max_examples=examples(25))
+@given(cases(most=6))
+def test_two_runs_leave_the_same_bytes(case: Case) -> None:
+    def run() -> list[tuple[bytes, pl.DataFrame]]:
+        return [(kernel.encode(), outcome.panes) for kernel, outcome, *_ in kernels(case)]
+
+    for (one, panes), (other, again) in zip(run(), run(), strict=True):
+        assert one == other
+        assert panes.equals(again)
