@@ -13,7 +13,7 @@ import yaml
 from strandline.errors import StrandlineError
 from strandline.testing.judging import judge
 from strandline.testing.transcripts import Transcript, load_transcript
-from tests import mutants
+from tests.mutants import judging, source, triggers, values, windows
 from tests.own import OWN
 
 HERE = Path(__file__).parent
@@ -31,8 +31,12 @@ def _transcript(name: str) -> Transcript:
 
 
 def _mutants() -> dict[str, Callable[[pytest.MonkeyPatch], None]]:
-    found = inspect.getmembers(mutants, inspect.isfunction)
-    return {name: each for name, each in found if each.__module__ == mutants.__name__ and not name.startswith("_")}
+    return {
+        name: each
+        for module in (judging, source, triggers, values, windows)
+        for name, each in inspect.getmembers(module, inspect.isfunction)
+        if each.__module__ == module.__name__ and not name.startswith("_")
+    }
 
 
 def _fails(transcript: Transcript, runner: str) -> bool:

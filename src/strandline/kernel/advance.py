@@ -11,7 +11,7 @@ This module is a table of contents; each verb below is a module of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from strandline.kernel.merge import Union, alive, arrange_rows, combine, newest
 from strandline.kernel.order import arrange, sorted_unique
 from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.preaggregate import Books, Partials
-from strandline.kernel.segments import Reads
+from strandline.kernel.segments import Reads, Segment
 from strandline.kernel.sessions import components
 from strandline.kernel.show import no_replacements, pane_times
 from strandline.kernel.state import State, hashes_of
@@ -85,7 +85,7 @@ def _gather(
     plan: Plan, state: State, pieces: pl.DataFrame, raw: pl.DataFrame, edge: Edge, now: Instant, reads: Reads | None
 ) -> pl.DataFrame:
     """The living windows that this tick may concern, one row each: due ones, touched ones, and those whose timer rang."""
-    due = [n for n in state.slices if _is_due(plan, n, edge)]
+    due = [n for n, segments in state.slices.items() if _is_due(plan, segments, edge)]
     wanted = _touched(plan, state, pieces, raw)
     for entries in (state.timers.due(now, reads), state.expiries.due(edge.after, reads)):
         for number, found in _by_slice(plan, entries).items():
@@ -115,11 +115,12 @@ def _due_rows(plan: Plan, rows: pl.DataFrame, wanted: Mapping[int, Array], edge:
     return rows.filter(pl.Series(due))
 
 
-def _is_due(plan: Plan, number: int, edge: Edge) -> bool:
+def _is_due(plan: Plan, segments: Sequence[Segment], edge: Edge) -> bool:
     """Whether the watermark passes the end, or the deadline, of a window that may be in the slice."""
     if isinstance(plan.window, Global):
         return edge.after >= Instant.END_OF_TIME and edge.before < Instant.END_OF_TIME
-    least, greatest = number * plan.slice_width + 1, (number + 1) * plan.slice_width
+    least = min(block.least_time for segment in segments for block in segment.blocks)
+    greatest = max(block.greatest_time for segment in segments for block in segment.blocks)
     if plan.closes_once:
         return bool(edge.after >= plan.deadline(least))
     crossing = edge.before < greatest and least <= edge.after

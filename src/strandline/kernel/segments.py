@@ -43,6 +43,7 @@ class Content:
         self.rows = rows
         self.nbytes = nbytes
         self.schema = schema
+        self._columns: dict[str, NDArray[np.generic]] = {}
 
     def batch(self, reads: Reads | None = None) -> pa.RecordBatch:
         """The rows as one Arrow batch. Bytes read for the first time are added to `reads`."""
@@ -50,9 +51,10 @@ class Content:
 
     def column(self, name: str, reads: Reads | None = None) -> NDArray[np.generic]:
         """One column without nulls, without copying."""
-        array = self.batch(reads).column(self.schema.get_field_index(name))
-        values: NDArray[np.generic] = array.to_numpy(zero_copy_only=True)
-        return values
+        if name not in self._columns:
+            array = self.batch(reads).column(self.schema.get_field_index(name))
+            self._columns[name] = array.to_numpy(zero_copy_only=True)
+        return self._columns[name]
 
 
 class MadeContent(Content):
@@ -137,7 +139,9 @@ class Block:
         """The rows that have one of the sorted hashes: binary search, then only those rows are copied."""
         column = self.column("hash", reads)
         first = column.searchsorted(hashes, "left")
-        counts = column.searchsorted(hashes, "right") - first
+        there = column[np.minimum(first, self.rows - 1)] == hashes if self.rows else np.zeros(len(hashes), np.bool_)
+        first = first[there]
+        counts = column.searchsorted(hashes[there], "right") - first
         taken = self.content.batch().take(pa.array(_ranges(first, counts) + self.start))
         if reads is not None:
             reads.blocks += 1
@@ -281,7 +285,7 @@ def _emptied(block: Block) -> Block:
 
 def frame_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pl.DataFrame:
     """Batches of one schema as a frame. Convert many at once: a conversion costs more than finding a few rows does."""
-    frame = pl.from_arrow(pa.Table.from_batches(batches, schema))
+    frame = pl.from_arrow(pa.Table.from_batches(batches, schema).combine_chunks())
     assert isinstance(frame, pl.DataFrame)  # a table, and not an array, went in
     return frame
 

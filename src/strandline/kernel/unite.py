@@ -19,9 +19,11 @@ def unite(plan: Plan, parts: Sequence[Partials]) -> Partials:
     """
     if len(parts) == 1:
         return parts[0]
+    # A task that read nothing has not prepared its columns either.
+    raw = [part.raw for part in parts if part.raw.height] or [parts[0].raw]
     return Partials(
         table=_in_turn(plan, parts) if plan.exact else _added_up(plan, parts),
-        raw=pl.concat([part.raw for part in parts]),
+        raw=pl.concat(raw),
         late=pl.concat([part.late for part in parts]),
         rejected=pl.concat([part.rejected for part in parts]),
         books=sum((part.books for part in parts), Books()),
