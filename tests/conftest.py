@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# Tests run side by side, and their frames are small: more threads each would only wait for one another.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

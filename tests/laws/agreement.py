@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from strandline.model.triggers import KINDS as TRIGGERS
 from strandline.testing import play
-from strandline.testing.strategies import traits
+from strandline.testing.strategies import MODES, traits
 from tests.lanes import LANE, examples
 from tests.laws.comparing import differences
-from tests.laws.drawing import KINDS, MODES, Cell, Trial, trials
+from tests.laws.drawing import KINDS, Cell, Trial, trials
 
 EXAMPLES: Final = examples(30)
 # What must have happened in a fifth of the examples of a window kind. A global window misses nothing.
@@ -69,7 +69,9 @@ class Agreement:
         for trigger in TRIGGERS:
             numbers = [self.counts[Cell(self.window, trigger, *column)] for column in columns]
             lines.append(f"  {trigger.__name__:20}" + " ".join(f"{number:>11}" for number in numbers))
-        shares = ", ".join(f"{name} {self.seen[name] / max(1, self.seen['all']):.0%}" for name in ("late", "dropped", "merged"))
+        shares = ", ".join(
+            f"{name} {self.seen[name] / max(1, self.seen['all']):.0%}" for name in ("late", "dropped", "merged")
+        )
         return "\n".join([*lines, f"  of {self.seen['all']} examples: {shares}"])
 
     def thin(self) -> list[str]:
@@ -85,7 +87,7 @@ def agree(agreement: Agreement, record_property: Callable[[str, object], None]) 
     for cell in agreement.cells():
         try:
             agreement.attempt(cell)
-        except Exception as error:  # noqa: BLE001, PERF203 - the other cells are tried all the same, and all is told
+        except Exception as error:  # noqa: PERF203 - the other cells are tried all the same, and all is told
             notes = "\n".join(getattr(error, "__notes__", ()))
             failed.append(f"{cell}: {type(error).__name__}: {error}\n{notes}")
     record_property("table", agreement.table())

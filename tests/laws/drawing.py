@@ -3,7 +3,7 @@ or behind another stage, with steps, crashes, and a number of buckets and tasks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from hypothesis import reject
@@ -20,7 +20,7 @@ from strandline.sources.rows import Rows
 from strandline.testing import Crash
 from strandline.testing.ingredients import SCHEMA, SECOND, WINDOWS, aggregates, pace_of, triggers
 from strandline.testing.steps import Step
-from strandline.testing.strategies import MODES, Case, steps
+from strandline.testing.strategies import Case, steps
 
 # The rows of the table, and the windows that stand for each. Calendar windows are days long, so time runs faster there.
 KINDS: Final[dict[str, tuple[Window, ...]]] = {
@@ -64,10 +64,11 @@ def trials(draw: st.DrawFn, cell: Cell, *, most: int = 5, rows: int = 7) -> Tria
     }
     chained = isinstance(window, SameWindow) or (pace == 1 and draw(st.integers(0, 3)) == 0)
     stage = _chained(draw, window, cell, options) if chained else _alone(draw, window, options)
-    # Days are long: whatever the pace, a window must be left behind in the end.
     played = draw(steps(most=most, rows=rows, pace=pace))
     tasks = draw(st.sampled_from((1, 1, 1, 2, 3)))
-    return Trial(stream=stage, steps=_crashing(draw, played), buckets=draw(st.sampled_from((64, 5, 1, 16))), tasks=tasks)
+    return Trial(
+        stream=stage, steps=_crashing(draw, played), buckets=draw(st.sampled_from((64, 5, 1, 16))), tasks=tasks
+    )
 
 
 def _lateness(draw: st.DrawFn, pace: int) -> Span:
@@ -116,7 +117,8 @@ def _chained(draw: st.DrawFn, window: Window, cell: Cell, options: dict[str, Any
     """The stage behind another, which corrects itself if the second can take that."""
     merging = window in KINDS["session"]
     takes_back = cell.mode != "discarding" and not merging
-    first_window = draw(st.sampled_from([w for w in _FIRST_WINDOWS if not isinstance(window, Hopping) or not isinstance(w, Hopping)]))
+    hops = isinstance(window, Hopping)  # hopping over hopping is refused
+    first_window = draw(st.sampled_from([w for w in _FIRST_WINDOWS if not (hops and isinstance(w, Hopping))]))
     first: dict[str, Any] = {
         "trigger": draw(st.sampled_from(_FIRST_TRIGGERS)),
         "mode": draw(st.sampled_from(("retracting", "retracting", "discarding") if takes_back else ("discarding",))),
@@ -141,11 +143,3 @@ def _accepted(stage: Stage) -> Stage:
     except CheckFailed:
         reject()
     return stage
-
-
-def without_crashes(trial: Trial) -> Trial:
-    """The same, if nothing ever went wrong."""
-    return replace(trial, steps=tuple(step for step in trial.steps if not isinstance(step, Crash)))
-
-
-__all__ = ["KINDS", "MODES", "Cell", "Trial", "trials", "without_crashes"]

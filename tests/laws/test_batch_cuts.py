@@ -22,7 +22,12 @@ from tests.lanes import examples
 
 SCHEMA = "user string, id bigint, at timestamp"
 PANE = ("pane_timing", "pane_index", "pane_is_last", "op")
-WINDOWS: list[Window] = [sl.Tumbling("10s"), sl.Tumbling("7s", offset="2s"), sl.Hopping("10s", every="4s"), sl.Session("4s")]
+WINDOWS: list[Window] = [
+    sl.Tumbling("10s"),
+    sl.Tumbling("7s", offset="2s"),
+    sl.Hopping("10s", every="4s"),
+    sl.Session("4s"),
+]
 # Not inclusive sessions: an event exactly at the end of one is not late, and joins it only if it came in time to.
 Cut = list[list[dict[str, Any]]]
 
@@ -71,9 +76,7 @@ def missed(shown: Played) -> Counter[tuple[int, Any]]:
 
 
 def in_panes(shown: Played) -> Counter[tuple[int, Any]]:
-    return Counter(
-        (event, pane["window_start"]) for panes in shown for pane in panes for event in pane["ids"]
-    )
+    return Counter((event, pane["window_start"]) for panes in shown for pane in panes for event in pane["ids"])
 
 
 triggers = st.sampled_from([
@@ -83,7 +86,9 @@ triggers = st.sampled_from([
 
 @settings(max_examples=examples(25))
 @given(st.sampled_from(WINDOWS), triggers, st.sampled_from(["accumulating", "retracting"]), two_cuts("5s"))
-def test_without_late_events_batch_cuts_change_no_on_time_pane(window: Window, trigger: Any, mode: Any, cuts: Any) -> None:
+def test_without_late_events_batch_cuts_change_no_on_time_pane(
+    window: Window, trigger: Any, mode: Any, cuts: Any
+) -> None:
     shown = [played(stage(window, trigger=trigger, mode=mode), cut) for cut in cuts[1:]]
     one, other = (
         Counter(content(p) for panes in each for p in panes if (p["pane_timing"], p["op"]) == ("on_time", "insert"))
@@ -137,5 +142,7 @@ def _windows_of(time: int) -> int:
 def test_if_lateness_covers_the_disorder_the_last_pane_of_each_window_is_the_same(
     window: Window, trigger: Any, cuts: Any
 ) -> None:
-    one, other = (standing(played(stage(window, trigger=trigger, mode="retracting", lateness="20s"), cut)) for cut in cuts[1:])
+    one, other = (
+        standing(played(stage(window, trigger=trigger, mode="retracting", lateness="20s"), cut)) for cut in cuts[1:]
+    )
     assert one == other

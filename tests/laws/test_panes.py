@@ -6,9 +6,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import strandline as sl
 from strandline.model.flow import Flow, Stage, StageNode
 from strandline.model.time import Instant
 from strandline.model.triggers import AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, Repeatedly
@@ -17,8 +19,10 @@ from strandline.testing import play
 from strandline.testing.results import Played, Shown
 from strandline.testing.steps import as_tick
 from strandline.testing.strategies import SCHEMA, Case, cases, steps, windows
-from tests.laws.comparing import text
 from tests.lanes import examples
+from tests.laws.comparing import text
+
+pytestmark = pytest.mark.slow
 
 # A key that is forgotten after a while and comes back has several lives, which share the one window of all time.
 one_life = windows().filter(lambda window: not isinstance(window, Global) or window.ttl is None)
@@ -42,7 +46,9 @@ def in_mode(stage: Stage, mode: str) -> Stage:
     return Stage(Flow("drawn", nodes=[*others, changed]), changed)
 
 
-hops = st.sampled_from([Tumbling("10s"), Tumbling("7s", offset="2s"), Hopping("10s", every="5s"), Hopping("10s", every="4s")])
+hops = st.sampled_from(
+    [Tumbling("10s"), Tumbling("7s", offset="2s"), Hopping("10s", every="5s"), Hopping("10s", every="4s")]
+)
 on_time_triggers = st.sampled_from([
     AfterWatermark(), AfterWatermark(early=AfterCount(1)), AfterWatermark(early=AfterCount(2, exact=True), late=AfterCount(1)),
     AfterWatermark(early=AfterProcessingTime("3s"), late=AfterClose()), AfterWatermark(late=Repeatedly(AfterCount(2))),
@@ -65,8 +71,14 @@ def expected_on_time(window: Window, ticks: tuple[Any, ...]) -> Counter[tuple[An
     return Counter(found)
 
 
-@settings(max_examples=examples(25))
-@given(hops, on_time_triggers, st.sampled_from(["accumulating", "retracting"]), st.sampled_from(["0s", "8s"]), steps(most=6))
+@settings(max_examples=examples(40))
+@given(
+    hops,
+    on_time_triggers,
+    st.sampled_from(["accumulating", "retracting"]),
+    st.sampled_from(["0s", "8s"]),
+    steps(most=6),
+)
 def test_the_on_time_pane_is_shown_exactly_once_for_each_window_that_has_events_by_then(
     window: Window, trigger: Any, mode: Any, lateness: str, ticks: Any
 ) -> None:
@@ -77,13 +89,11 @@ def test_the_on_time_pane_is_shown_exactly_once_for_each_window_that_has_events_
 
 
 def counting(window: Window, **options: Any) -> Stage:
-    import strandline as sl
-
     source = sl.Flow("counting").source("events", sl.Rows(schema=SCHEMA), time="at", watermark=sl.Bounded("5s"))
     return source.key_by("user").window(window, **options).aggregate("counts", n=sl.Count(), total=sl.Sum("amount"))
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(40))
 @given(cases(trigger=AfterWatermark, most=6))
 def test_a_window_of_any_kind_has_one_on_time_pane_at_most(case: Case) -> None:
     shown = [pane for pane in panes_of(play(case.stream, case.steps, runner="kernel")) if pane["op"] == "insert"]
@@ -91,7 +101,7 @@ def test_a_window_of_any_kind_has_one_on_time_pane_at_most(case: Case) -> None:
     assert all(count == 1 for count in on_time.values())
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(40))
 @given(st.data(), st.sampled_from(["tumbling", "hopping", "custom"]))
 def test_discarding_panes_add_up_to_the_accumulating_one(data: st.DataObject, kind: str) -> None:
     case = data.draw(cases(window=kind, mode="discarding", allow_loss=False, most=6))
@@ -103,9 +113,11 @@ def test_discarding_panes_add_up_to_the_accumulating_one(data: st.DataObject, ki
     assert +added == +Counter({window_of(pane, case.stream): pane["n"] for pane in shown})
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(40))
 @given(st.data(), one_life)
-def test_a_retraction_repeats_a_pane_that_stands_and_one_row_per_window_is_left(data: st.DataObject, window: Window) -> None:
+def test_a_retraction_repeats_a_pane_that_stands_and_one_row_per_window_is_left(
+    data: st.DataObject, window: Window
+) -> None:
     case = data.draw(cases(window=window, mode="retracting", most=6))
     standing: dict[str, dict[str, str]] = {}
     for pane in panes_of(play(case.stream, case.steps, runner="kernel")):
@@ -118,7 +130,7 @@ def test_a_retraction_repeats_a_pane_that_stands_and_one_row_per_window_is_left(
             of_window[exactly] = exactly
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(40))
 @given(st.data(), st.sampled_from(["tumbling", "hopping", "custom"]))
 def test_what_retractions_leave_is_the_last_accumulating_pane_of_each_window(data: st.DataObject, kind: str) -> None:
     case = data.draw(cases(window=kind, mode="retracting", most=6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,10 +21,14 @@ from strandline.testing.steps import as_tick
 from strandline.testing.strategies import Case, cases
 from tests.lanes import examples
 
+pytestmark = pytest.mark.slow
 
-@settings(max_examples=examples(25))
+
+@settings(max_examples=examples(40))
 @given(cases(stages=None, most=6), st.integers(1, 64), st.integers(2, 5))
-def test_the_numbers_of_buckets_and_tasks_change_nothing_not_even_the_order(case: Case, buckets: int, tasks: int) -> None:
+def test_the_numbers_of_buckets_and_tasks_change_nothing_not_even_the_order(
+    case: Case, buckets: int, tasks: int
+) -> None:
     plain = play(case.stream, case.steps, runner="kernel")
     shared = play(case.stream, case.steps, runner="kernel", buckets=buckets, tasks=tasks)
     assert [repr(panes) for panes in plain] == [repr(panes) for panes in shared]
@@ -31,7 +36,7 @@ def test_the_numbers_of_buckets_and_tasks_change_nothing_not_even_the_order(case
     assert plain.watermarks == shared.watermarks
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(40))
 @given(cases(stages=None, most=6, crashes=False))
 def test_a_replay_is_the_first_run_byte_for_byte(case: Case) -> None:
     """Play itself compares panes and state bytes at each crash, and raises where they differ."""
@@ -57,7 +62,7 @@ def kernels(case: Case) -> Any:
         yield kernel, outcome, rows, arrived
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(40))
 @given(cases(most=6))
 def test_state_that_went_through_bytes_is_the_same_state(case: Case) -> None:
     for kernel, *_ in kernels(case):
@@ -66,10 +71,12 @@ def test_state_that_went_through_bytes_is_the_same_state(case: Case) -> None:
         assert to_bytes(decoded) == data
         numbers = sorted(kernel.state.slices)
         assert sorted(decoded.slices) == numbers
-        assert decoded.whole(numbers, kernel.plan.state_schema).equals(kernel.state.whole(numbers, kernel.plan.state_schema))
+        assert decoded.whole(numbers, kernel.plan.state_schema).equals(
+            kernel.state.whole(numbers, kernel.plan.state_schema)
+        )
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(40))
 @given(cases(most=6))
 def test_two_runs_leave_the_same_bytes(case: Case) -> None:
     def run() -> list[tuple[bytes, pl.DataFrame]]:

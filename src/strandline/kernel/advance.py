@@ -21,6 +21,7 @@ import polars as pl
 
 from strandline.kernel.fire import closing, fire, no_panes
 from strandline.kernel.groups import Groups
+from strandline.kernel.hold import held
 from strandline.kernel.hopping import advance_slices
 from strandline.kernel.judge import judge, raw_hashes
 from strandline.kernel.merge import Union, alive, arrange_rows, combine, newest
@@ -29,7 +30,7 @@ from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.preaggregate import Books, Partials
 from strandline.kernel.segments import Reads, Segment
 from strandline.kernel.sessions import components
-from strandline.kernel.show import no_replacements, pane_times
+from strandline.kernel.show import no_replacements
 from strandline.kernel.state import State, hashes_of
 from strandline.kernel.triggers import NOT_YET, earliest_due
 from strandline.model.ticks import Edge, Tick
@@ -59,7 +60,12 @@ def advance(plan: Plan, state: State, partials: Partials, tick: Tick, *, reads: 
         state, fired = advance_slices(plan, state, partials.table, tick, reads)
         panes = _in_order(plan, [_placed(plan, each.panes, each.table, step=NOT_YET) for each in fired])
         return Advanced(
-            state=state, panes=panes, late=partials.late, replaced=no_replacements(plan), books=partials.books, hold=None
+            state=state,
+            panes=panes,
+            late=partials.late,
+            replaced=no_replacements(plan),
+            books=partials.books,
+            hold=None,
         )
     waiting, pieces = _split(plan, partials.table, edge)
     stored = _gather(plan, state, pieces, partials.raw, edge, now, reads)
@@ -68,7 +74,7 @@ def advance(plan: Plan, state: State, partials: Partials, tick: Tick, *, reads: 
     kept = table.filter(pl.Series(~closing(plan, table, edge.after)))
     gone = _gone(plan, stored, table)
     after = _next_state(plan, state, kept, gone, waiting, tick)
-    hold = _hold(plan, after, edge)
+    after, hold = held(plan, after, pl.concat([kept, waiting.drop("round")]), edge, reads)
     return Advanced(state=after, panes=panes, late=late, replaced=replaced, books=books, hold=hold)
 
 
@@ -204,7 +210,10 @@ def _merge_windows(plan: Plan, both: pl.DataFrame, edge: Edge) -> tuple[pl.DataF
     same = ~both["__new"].to_numpy() & (own_start == start) & (own_end == end)
     firsts = order[groups.starts]
     union = Union(
-        start=start[firsts], end=end[firsts], new=~np.asarray(groups.any_bits(same[order]), np.bool_), before=edge.before
+        start=start[firsts],
+        end=end[firsts],
+        new=~np.asarray(groups.any_bits(same[order]), np.bool_),
+        before=edge.before,
     )
     # A living window stands before what came for it, and the one that goes on before all others.
     ranked = np.lexsort((both["__new"].to_numpy()[order], ~same[order], groups.ids))
@@ -240,7 +249,9 @@ def _coalesced(
     middle = middle.join(overtaken, on=window, how="anti", nulls_equal=True, maintain_order="left")
     late = overtaken.select(window).with_columns(__less=pl.lit(1, pl.Int64))
     final = _less(final, late, window, "pane_index")
-    names = {"__hash": "hash", "__start": "window_start", "__end": "window_end"} | {k: f"k.{k}" for k in plan.stage.keys}
+    names = {"__hash": "hash", "__start": "window_start", "__end": "window_end"} | {
+        k: f"k.{k}" for k in plan.stage.keys
+    }
     return _less(table, late.rename(names), list(names.values()), "index"), final, [middle]
 
 
@@ -250,8 +261,11 @@ def _less(frame: pl.DataFrame, late: pl.DataFrame, on: list[str], column: str) -
 
 
 def _in_order(plan: Plan, parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """By hash first, and not by slice as the state is: tasks own stretches of hashes, and however many there are, their
-    panes one after the other are in this order. A next stage that counts exactly takes it for the order of arrival."""
+    """Panes by hash first, and not by slice as the state is.
+
+    Tasks own stretches of hashes, and however many there are, their panes one after the other are in this order. A
+    next stage that counts exactly takes it for the order of arrival.
+    """
     hidden = ["__hash", "__start", "__end", "__step", "__rank"]
     panes = pl.concat(parts) if parts else no_panes(plan)
     if panes.is_empty():
@@ -300,17 +314,3 @@ def _entries(table: pl.DataFrame, due: Array, now: int) -> pl.DataFrame:
     waiting = (due > now) & (due < NOT_YET)
     rows = table.select("hash", "window_start", "window_end").with_columns(due=pl.Series(due))
     return rows.filter(pl.Series(waiting)).select("due", "hash", "window_start", "window_end")
-
-
-def _hold(plan: Plan, state: State, edge: Edge) -> Instant | None:
-    """The earliest time that a living window may still show a pane at; panes at their window's end hold nothing."""
-    if plan.stage.timestamp == "end" or not state.slices:
-        return None
-    rows = combine(plan, *newest(plan, state.whole(list(state.slices), plan.state_schema)), settle=False)
-    rows = rows.filter(pl.Series(alive(rows) & ~closing(plan, rows, edge.after)))
-    held = [pane_times(plan, rows).min()]
-    if "shown" in plan.columns and plan.stage.mode == "retracting":
-        held.append(rows["shown"].explode().drop_nulls().struct.field("__time").min())
-    known = [h for h in held if isinstance(h, int)]
-    return Instant(min(known)) if known else None
-

@@ -51,6 +51,11 @@ class DueIndex:
         parts = [_before(run, now).frame(reads) for run in self.runs if _first_due(run) <= now]
         return _sorted(pl.concat(parts)) if parts else pl.DataFrame(schema=ENTRY)
 
+    def first(self, count: int) -> pl.DataFrame:
+        """The entries due first, at most so many."""
+        parts = [run.with_blocks([run.blocks[0].cut(0, min(count, run.blocks[0].rows))]).frame() for run in self.runs]
+        return _sorted(pl.concat(parts)).head(count) if parts else pl.DataFrame(schema=ENTRY)
+
     def forget(self, now: Instant) -> DueIndex:
         """The index without the entries due at `now` or before."""
         if self.earliest is None or self.earliest > now:

@@ -13,7 +13,15 @@ from strandline.kernel import triggers
 from strandline.kernel.expressions import evaluate_columns
 from strandline.kernel.plan import KEY, Plan
 from strandline.kernel.show import (
-    TIMINGS, Shown, inserts, no_replacements, pane_schema, replacements, retractions, shown_now, values,
+    TIMINGS,
+    Shown,
+    inserts,
+    no_replacements,
+    pane_schema,
+    replacements,
+    retractions,
+    shown_now,
+    values,
 )  # fmt: skip
 from strandline.model.expressions import parse
 from strandline.model.panes import EARLY, LATE, ON_TIME

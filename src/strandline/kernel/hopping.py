@@ -7,6 +7,7 @@ made of whole ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -89,7 +90,7 @@ def _compact(plan: Plan, state: State, numbers: list[int], tick: int, reads: Rea
         if len(segments) > 1:
             rows = combine(plan, *newest(plan, state.whole([number], plan.state_schema, reads)), settle=False)
             slices[number] = (segment_of(rows, number, segments[0].first_tick, tick),)
-    return State(slices=slices, timers=state.timers, expiries=state.expiries)
+    return replace(state, slices=slices)
 
 
 def _assembled(
@@ -133,7 +134,9 @@ def _columns(plan: Plan, rows: pl.DataFrame, cells: Cells, held: Windows) -> Ite
             for (name, fold), columns in zip(plan.folds, parts, strict=True)
             for (suffix, _), column in zip(fold.fields, columns, strict=True)
         }
-        yield found | {name: pl.Series(_REDUCE[plan.columns[name].rule](t[first:last], axis=0)) for name, t in plain.items()}
+        yield found | {
+            name: pl.Series(_REDUCE[plan.columns[name].rule](t[first:last], axis=0)) for name, t in plain.items()
+        }
 
 
 _REDUCE: Final[dict[str, Callable[..., Array]]] = {"sum": np.sum, "least": np.min, "greatest": np.max}

@@ -125,7 +125,9 @@ def _counted(
 def _joined_lists(lists: pl.Series, groups: Groups) -> pl.Series:
     if groups.all_single:
         return lists
-    exploded = pl.DataFrame({"id": groups.ids, "shown": lists}).filter(pl.col("shown").is_not_null() & (pl.col("shown").list.len() > 0))
+    exploded = pl.DataFrame({"id": groups.ids, "shown": lists}).filter(
+        pl.col("shown").is_not_null() & (pl.col("shown").list.len() > 0)
+    )
     if exploded.is_empty():
         return lists.gather(pl.Series(groups.starts)).clear().extend_constant(None, groups.count)
     joined = exploded.explode("shown").group_by("id", maintain_order=True).agg("shown")

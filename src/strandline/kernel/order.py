@@ -14,7 +14,9 @@ Array = npt.NDArray[Any]
 Kind = Literal["stable", "quicksort"]
 
 
-def arrange(frame: pl.DataFrame, slices: Array, hashes: Array, *more: Array, stable: bool = True) -> tuple[Array, Groups]:
+def arrange(
+    frame: pl.DataFrame, slices: Array, hashes: Array, *more: Array, stable: bool = True
+) -> tuple[Array, Groups]:
     """Put rows in order by (slice, hash, key, *more) and say which of them are equal in all of it.
 
     `frame` holds the key columns alone. Rows that are equal keep the order they came in, if that is asked for.
@@ -27,9 +29,12 @@ def arrange(frame: pl.DataFrame, slices: Array, hashes: Array, *more: Array, sta
 
 
 def sorted_unique(values: Array) -> Array:
-    """The values in order, each once. (Numpy's own hashes them first, which is slower by far for what is asked here.)"""
+    """The values in order, each once."""
+    # numpy.unique hashes them first, which is slower by far for what is asked here.
     ordered = np.sort(values)
-    return ordered[np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), np.bool_), ordered[1:] != ordered[:-1]]))]
+    return ordered[
+        np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), np.bool_), ordered[1:] != ordered[:-1]]))
+    ]
 
 
 def _sorted(slices: Array, columns: tuple[Array, ...], kind: Kind) -> Array:
@@ -79,9 +84,7 @@ def collide(frame: pl.DataFrame, order: Array, hashes: Array) -> bool:
     if not len(same):
         return False
     left, right = frame[order[same]], frame[order[same + 1]]
-    differs = pl.select(
-        pl.any_horizontal(*(left[name].ne_missing(right[name]) for name in frame.columns))
-    ).to_series()
+    differs = pl.select(pl.any_horizontal(*(left[name].ne_missing(right[name]) for name in frame.columns))).to_series()
     return bool(differs.any())
 
 

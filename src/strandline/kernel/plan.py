@@ -23,7 +23,13 @@ from strandline.model.lineage import base_of, lateness_of, retracts, schema_of
 from strandline.model.panes import WEIGHT, accumulator
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import (
-    AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, OnEvent, Trigger, When,
+    AfterClose,
+    AfterCount,
+    AfterProcessingTime,
+    AfterWatermark,
+    OnEvent,
+    Trigger,
+    When,
 )  # fmt: skip
 from strandline.model.types import Schema
 from strandline.model.windows import Calendar, CustomWindow, Global, Hopping, Session, Tumbling, Window
@@ -170,7 +176,11 @@ class Plan:
         """When windows with this end are forgotten."""
         grace = end + int(self.lateness)
         # A single number may lie beyond what a column can hold: the end of the one slice of a global window does.
-        return min(grace, int(Instant.END_OF_TIME)) if isinstance(grace, int) else np.minimum(grace, int(Instant.END_OF_TIME))
+        return (
+            min(grace, int(Instant.END_OF_TIME))
+            if isinstance(grace, int)
+            else np.minimum(grace, int(Instant.END_OF_TIME))
+        )
 
 
 def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
@@ -276,5 +286,3 @@ def shown_fields(
         **window, **values, "pane_timing": pl.String(), "pane_index": pl.Int64(), "pane_is_last": pl.Boolean(),
         "__time": pl.Int64(), **inner,
     }  # fmt: skip
-
-

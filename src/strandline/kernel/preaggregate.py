@@ -158,7 +158,14 @@ def _with_keys(plan: Plan, found: dict[str, Any], keys: pl.DataFrame, hashes: Ar
 
 
 def _fold_groups(
-    plan: Plan, rows: pl.DataFrame, times: Array, order: Array, groups: Groups, window: tuple[Array, Array], edge: Edge, now: Instant
+    plan: Plan,
+    rows: pl.DataFrame,
+    times: Array,
+    order: Array,
+    groups: Groups,
+    window: tuple[Array, Array],
+    edge: Edge,
+    now: Instant,
 ) -> dict[str, Any]:
     """The columns of one partial per group, but for its key."""
     # The time too, which every row has: where nothing else is read (a count alone), rows must still be rows.
@@ -249,7 +256,9 @@ def _merging(plan: Plan, rows: pl.DataFrame, times: Array, assigned: Assigned, e
     pieces = fold_pieces(plan, rows, times, assigned, sure, edge, now)
     raw = rows.filter(pl.Series(maybe_late))
     rejected = rejected_rows(rows, assigned.rejected)
-    books = Books(rows=rows.height - raw.height, kept=rows.height - raw.height - rejected.height, rejected=rejected.height)
+    books = Books(
+        rows=rows.height - raw.height, kept=rows.height - raw.height - rejected.height, rejected=rejected.height
+    )
     return Partials(table=pieces, raw=raw, late=empty_late(plan), rejected=rejected, books=books)
 
 

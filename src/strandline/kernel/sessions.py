@@ -35,9 +35,7 @@ def stretches(keys: pl.DataFrame, hashes: Array, start: Array, end: Array, *, in
     return Stretches(order, groups, starts[groups.starts], groups.greatest(ends) if groups.count else ends)
 
 
-def components(
-    keys: pl.DataFrame, hashes: Array, start: Array, end: Array, *, inclusive: bool
-) -> tuple[Array, Array]:
+def components(keys: pl.DataFrame, hashes: Array, start: Array, end: Array, *, inclusive: bool) -> tuple[Array, Array]:
     """The window that each of a key's windows becomes when all that overlap are merged, transitively.
 
     >>> keys, hashes = pl.DataFrame({"k": ["a"] * 3}), np.zeros(3, np.uint64)

@@ -14,7 +14,17 @@ from strandline.kernel.plan import KEY, Plan
 from strandline.kernel.schema import polars_type
 from strandline.kernel.triggers import NOT_YET
 from strandline.model.panes import (
-    CAME_FROM, EARLY, INSERT, LATE, ON_TIME, PANE_COLUMNS, RETRACT, TIME, WEIGHT, WINDOW_COLUMNS, accumulator,
+    CAME_FROM,
+    EARLY,
+    INSERT,
+    LATE,
+    ON_TIME,
+    PANE_COLUMNS,
+    RETRACT,
+    TIME,
+    WEIGHT,
+    WINDOW_COLUMNS,
+    accumulator,
 )  # fmt: skip
 from strandline.model.windows import Global
 
@@ -58,7 +68,12 @@ def pane_schema(plan: Plan) -> dict[str, pl.DataType]:
     keys = {key: polars_type(plan.inputs[key]) for key in plan.stage.keys}
     shown = {name: fold.output for name, fold in plan.folds}
     panes = {name: polars_type(kind) for name, kind in PANE_COLUMNS}
-    hidden: dict[str, pl.DataType] = {TIME: pl.Int64(), WEIGHT: pl.Int64(), CAME_FROM[0]: pl.Int64(), CAME_FROM[1]: pl.Int64()}
+    hidden: dict[str, pl.DataType] = {
+        TIME: pl.Int64(),
+        WEIGHT: pl.Int64(),
+        CAME_FROM[0]: pl.Int64(),
+        CAME_FROM[1]: pl.Int64(),
+    }
     folds = dict(plan.folds)
     inner = {accumulator(name, suffix): dtype for name in plan.carry for suffix, dtype in folds[name].fields}
     windows = {name: polars_type(kind) for name, kind in WINDOW_COLUMNS}
@@ -93,7 +108,10 @@ def _panes(plan: Plan, frame: pl.DataFrame, op: str) -> pl.DataFrame:
     start, end = frame["window_start"], frame["window_end"]
     stamps = [start.cast(STAMP), end.cast(STAMP)]
     if isinstance(plan.window, Global):
-        stamps = [pl.Series(name, [None], dtype=STAMP).new_from_index(0, frame.height) for name in ("window_start", "window_end")]
+        stamps = [
+            pl.Series(name, [None], dtype=STAMP).new_from_index(0, frame.height)
+            for name in ("window_start", "window_end")
+        ]
     whole = frame.with_columns(
         *stamps,
         pl.lit(op).alias("op"),
@@ -126,7 +144,9 @@ def replacements(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     rows = table.select(*plan.keys, pl.col("window_start").alias("__s"), pl.col("window_end").alias("__e"), "shown")
     rows = rows.filter(pl.Series(shown.insert)).explode("shown").filter(pl.col("shown").is_not_null()).unnest("shown")
     rows = rows.filter((pl.col("window_start") != pl.col("__s")) | (pl.col("window_end") != pl.col("__e")))
-    return rows.rename(keys).select(*plan.stage.keys, pl.col("window_start").cast(STAMP), pl.col("window_end").cast(STAMP))
+    return rows.rename(keys).select(
+        *plan.stage.keys, pl.col("window_start").cast(STAMP), pl.col("window_end").cast(STAMP)
+    )
 
 
 def no_replacements(plan: Plan) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import polars as pl
 
@@ -59,7 +60,7 @@ class StageKernel:
     def _stretches(self, rows: pl.DataFrame) -> list[pl.DataFrame]:
         """The rows that each task reads, in order of arrival."""
         cuts = [rows.height * n // self.tasks for n in range(self.tasks + 1)]
-        return [rows[first:last] for first, last in zip(cuts, cuts[1:], strict=False)]
+        return [rows[first:last] for first, last in pairwise(cuts)]
 
     def _ranges(self) -> list[tuple[int, int]]:
         """The hashes that each task owns: the buckets, in as many stretches as there are tasks."""
@@ -67,7 +68,7 @@ class StageKernel:
         cuts = [self.buckets * n // tasks for n in range(tasks + 1)]
         return [
             (hash_range(first, self.buckets)[0], hash_range(last - 1, self.buckets)[1])
-            for first, last in zip(cuts, cuts[1:], strict=False)
+            for first, last in pairwise(cuts)
         ]
 
     def _part(self, partials: Partials, least: int, greatest: int, tick: Tick) -> Advanced:

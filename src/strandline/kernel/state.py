@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 import polars as pl
 
@@ -24,19 +23,22 @@ from strandline.kernel.tiers import plan as plan_merges
 Array = npt.NDArray[Any]
 
 MERGE_BUDGET: Final = 1_000_000
-_TIMERS, _EXPIRIES = 0, 1
+INDEXES: Final = ("timers", "expiries", "holds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What a stage remembers. `timers` are due in processing time, `expiries` (of global windows) in event time.
 
+    `holds` says which windows hold the output's watermark back, and to when.
+
     Law: how rows are spread over segments changes no answer.
     """
 
     slices: Mapping[int, tuple[Segment, ...]] = field(default_factory=dict)
-    timers: DueIndex = DueIndex()
-    expiries: DueIndex = DueIndex()
+    timers: DueIndex = field(default_factory=DueIndex)
+    expiries: DueIndex = field(default_factory=DueIndex)
+    holds: DueIndex = field(default_factory=DueIndex)
 
     @property
     def rows(self) -> int:
@@ -53,8 +55,7 @@ class State:
         slices = {n: tuple(s.within(least, greatest) for s in segments) for n, segments in self.slices.items()}
         return State(
             slices={n: kept for n, segments in slices.items() if (kept := tuple(s for s in segments if s.rows))},
-            timers=_due_within(self.timers, least, greatest),
-            expiries=_due_within(self.expiries, least, greatest),
+            **{name: _due_within(getattr(self, name), least, greatest) for name in INDEXES},
         )
 
     def add(self, plan: Plan, table: pl.DataFrame, tick: int) -> State:
@@ -75,7 +76,9 @@ class State:
         dropped = set(numbers)
         return replace(self, slices={n: s for n, s in self.slices.items() if n not in dropped})
 
-    def whole(self, numbers: Sequence[int], schema: Mapping[str, pl.DataType], reads: Reads | None = None) -> pl.DataFrame:
+    def whole(
+        self, numbers: Sequence[int], schema: Mapping[str, pl.DataType], reads: Reads | None = None
+    ) -> pl.DataFrame:
         """All rows of these slices, from the oldest to the youngest."""
         segments = [segment for n in numbers for segment in self.slices.get(n, ())]
         batches = [batch for segment in segments for batch in segment.batches(reads)]
@@ -109,7 +112,9 @@ class State:
         return replace(self, slices={n: segments for n, segments in slices.items() if segments})
 
 
-def _merged(plan: Plan, number: int, segments: tuple[Segment, ...], runs: list[tuple[int, int]], watermark: int) -> tuple[Segment, ...]:
+def _merged(
+    plan: Plan, number: int, segments: tuple[Segment, ...], runs: list[tuple[int, int]], watermark: int
+) -> tuple[Segment, ...]:
     result = list(segments)
     for start, stop in reversed(runs):
         table, groups = newest(plan, pl.concat([segment.frame() for segment in segments[start:stop]]))
@@ -134,9 +139,8 @@ def _due_within(index: DueIndex, least: int, greatest: int) -> DueIndex:
 def to_bytes(state: State) -> bytes:
     """The state as one file."""
     rows = [segment for number in sorted(state.slices) for segment in state.slices[number]]
-    timers = [replace(run, slice=_TIMERS) for run in state.timers.runs]
-    expiries = [replace(run, slice=_EXPIRIES) for run in state.expiries.runs]
-    return encode([*rows, *timers, *expiries], kind="state")
+    due = [replace(run, slice=i) for i, name in enumerate(INDEXES) for run in getattr(state, name).runs]
+    return encode([*rows, *due], kind="state")
 
 
 def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
@@ -153,9 +157,7 @@ def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
             )
         target = due if is_due else slices
         target[segment.slice] = (*target.get(segment.slice, ()), segment)
-    return State(
-        slices=slices, timers=DueIndex(due.get(_TIMERS, ())), expiries=DueIndex(due.get(_EXPIRIES, ()))
-    )
+    return State(slices=slices, **{name: DueIndex(due.get(i, ())) for i, name in enumerate(INDEXES)})
 
 
 def together(states: Sequence[State]) -> State:
@@ -164,13 +166,12 @@ def together(states: Sequence[State]) -> State:
     for state in states:
         for number, segments in state.slices.items():
             slices[number] = (*slices.get(number, ()), *segments)
-    timers = [run.frame() for state in states for run in state.timers.runs]
-    expiries = [run.frame() for state in states for run in state.expiries.runs]
-    return State(
-        slices=slices,
-        timers=DueIndex().add(pl.concat(timers)) if timers else DueIndex(),
-        expiries=DueIndex().add(pl.concat(expiries)) if expiries else DueIndex(),
-    )
+    return State(slices=slices, **{name: _joined([getattr(state, name) for state in states]) for name in INDEXES})
+
+
+def _joined(indexes: Sequence[DueIndex]) -> DueIndex:
+    frames = [run.frame() for index in indexes for run in index.runs]
+    return DueIndex().add(pl.concat(frames)) if frames else DueIndex()
 
 
 def hashes_of(table: pl.DataFrame) -> Array:

@@ -15,8 +15,20 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.model.triggers import (
-    AfterAll, AfterAny, AfterClose, AfterCount, AfterEach, AfterProcessingTime, AfterWatermark, Never, OnEvent,
-    OrFinally, Repeatedly, Trigger, When, children,
+    AfterAll,
+    AfterAny,
+    AfterClose,
+    AfterCount,
+    AfterEach,
+    AfterProcessingTime,
+    AfterWatermark,
+    Never,
+    OnEvent,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+    When,
+    children,
 )  # fmt: skip
 
 Array = npt.NDArray[Any]

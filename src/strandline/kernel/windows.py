@@ -122,7 +122,9 @@ def calendar_windows(size: Calendar, offset: int, zone: ZoneInfo, times: Array) 
 
 def _period(size: Calendar, offset: int, zone: ZoneInfo, instant: int) -> int:
     """The number of the local period that an instant lies in, give or take one around a change of clocks."""
-    local = (EPOCH + timedelta(microseconds=instant)).astimezone(zone).replace(tzinfo=None) - timedelta(microseconds=offset)
+    local = (EPOCH + timedelta(microseconds=instant)).astimezone(zone).replace(tzinfo=None) - timedelta(
+        microseconds=offset
+    )
     if size.months:
         return ((local.year - 1970) * 12 + local.month - 1) // size.months
     if size.weeks:
@@ -139,8 +141,9 @@ def _starts(size: Calendar, offset: int, zone: ZoneInfo, period: int) -> int:
         day = MONDAY + timedelta(days=7 * size.weeks * period)
     else:
         day = EPOCH.date() + timedelta(days=size.days * period)
-    local = datetime(day.year, day.month, day.day) + timedelta(microseconds=offset)
-    return (local.replace(tzinfo=zone).astimezone(timezone.utc) - EPOCH) // timedelta(microseconds=1)
+    # Adding to an aware datetime moves its wall time: the offset is one of the local clock.
+    local = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(microseconds=offset)
+    return (local.astimezone(timezone.utc) - EPOCH) // timedelta(microseconds=1)
 
 
 def _session(window: Session, rows: pl.DataFrame, times: Array) -> Assigned:
@@ -174,6 +177,8 @@ def _custom(window: CustomWindow, rows: pl.DataFrame, times: Array) -> Assigned:
         for number, row in enumerate(visible.iter_rows(named=True))
         for start, end in _said(window, window.assign(Instant(int(times[number])), row))
     ]
-    row, start, end = (np.array(part, np.int64) for part in zip(*found, strict=True)) if found else (np.zeros(0, np.int64),) * 3
+    row, start, end = (
+        (np.array(part, np.int64) for part in zip(*found, strict=True)) if found else (np.zeros(0, np.int64),) * 3
+    )
     nowhere = np.setdiff1d(np.arange(rows.height), row)
     return Assigned(row=row, start=start, end=end, rejected={int(i): "it belongs to no window" for i in nowhere})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -133,7 +134,7 @@ def _in_turn(entries: Entries, groups: Groups) -> Iterator[Entries]:
     """Whole lists at a time, few enough that what they are added up in stays close to the processor."""
     cuts = np.unique(np.searchsorted(groups.starts, np.arange(0, groups.length, _AT_ONCE), side="right") - 1)
     bounds = [*groups.starts[cuts].tolist(), groups.length]
-    for first, last in zip(bounds, bounds[1:], strict=False):
+    for first, last in pairwise(bounds):
         keys = [key.slice(first, last - first) for key in entries.keys]
         yield Entries(entries.ids[first:last], keys, entries.amounts[first:last], entries.count)
 

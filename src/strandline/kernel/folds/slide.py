@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -62,7 +63,7 @@ class _Merging:
     def _run(self, run: Windows) -> Iterator[Parts]:
         core = self._slices(run[-1][0], run[0][1])
         before: list[Parts | None] = [None]
-        for (first, _), (later, _) in reversed([*zip(run, run[1:], strict=False)]):
+        for (first, _), (later, _) in reversed([*pairwise(run)]):
             before.append(self._join([self._slices(first, later), before[-1]]))
         behind, reached = None, run[0][1]
         for (_, last), front in zip(run, reversed(before), strict=True):

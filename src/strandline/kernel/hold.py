@@ -1,0 +1,70 @@
+"""How far a stage may promise its output: panes that carry an event's time hold the watermark back.
+
+A hold is the earliest time at which a living window may still show a pane. Panes at their window's end need none. The
+others are kept in an index by time, with entries that are looked at again when they come to the front: cost follows
+what changes, not what is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from strandline.kernel.fire import closing
+from strandline.kernel.merge import alive, combine, newest
+from strandline.kernel.order import sorted_unique
+from strandline.kernel.plan import Plan
+from strandline.kernel.segments import Reads
+from strandline.kernel.show import pane_times
+from strandline.kernel.state import State
+from strandline.model.ticks import Edge
+from strandline.model.time import Instant
+
+Array = npt.NDArray[Any]
+
+AT_ONCE: Final = 256
+WINDOW: Final = ["hash", "window_start", "window_end"]
+
+
+def held(
+    plan: Plan, state: State, changed: pl.DataFrame, edge: Edge, reads: Reads | None
+) -> tuple[State, Instant | None]:
+    """The state with what these rows hold noted in it, and the least time that any living window holds."""
+    if plan.stage.timestamp == "end":
+        return state, None
+    entries = changed.select(WINDOW).with_columns(due=hold_times(plan, changed))
+    holds = state.holds.add(entries.select("due", *WINDOW))
+    while (front := holds.first(AT_ONCE)).height:
+        still = _still_held(plan, state, front, edge, reads)
+        if still is not None:
+            return replace(state, holds=holds.forget(Instant(still - 1))), Instant(still)
+        holds = holds.forget(Instant(int(front["due"][-1])))
+    return replace(state, holds=holds), None
+
+
+def hold_times(plan: Plan, table: pl.DataFrame) -> pl.Series:
+    """The earliest time at which each window may still show a pane: its own, or that of one it may withdraw."""
+    times = pane_times(plan, table)
+    if plan.stage.mode != "retracting" or "shown" not in plan.columns:
+        return times
+    withdrawn = table["shown"].list.eval(pl.element().struct.field("__time").min()).list.first()
+    return pl.Series(np.minimum(times.to_numpy(), withdrawn.fill_null(times.max()).to_numpy())) if len(times) else times
+
+
+def _still_held(plan: Plan, state: State, front: pl.DataFrame, edge: Edge, reads: Reads | None) -> int | None:
+    """The least time of these entries that its window still holds."""
+    numbers = plan.slices(front["window_end"].to_numpy())
+    hashes = front["hash"].to_numpy()
+    wanted = {int(n): sorted_unique(hashes[numbers == n]) for n in sorted_unique(numbers)}
+    rows = state.find(wanted, plan.state_schema, reads)
+    if rows.is_empty():
+        return None
+    rows = combine(plan, *newest(plan, rows), settle=False)
+    rows = rows.filter(pl.Series(alive(rows) & ~closing(plan, rows, edge.after)))
+    now = rows.select(WINDOW).with_columns(due=hold_times(plan, rows))
+    still = front.join(now, on=["due", *WINDOW], how="semi")["due"].min()
+    return still if isinstance(still, int) else None
