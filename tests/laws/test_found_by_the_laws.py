@@ -88,3 +88,11 @@ def test_exact_counts_behind_a_stage_take_its_panes_by_key_and_then_by_window(ru
     for options in many:
         played = play(pairs, [Tick(rows, watermark=f"{NOON}30Z")], runner=runner, **options)
         assert sorted(pane["ids"] for pane in played[0]) == [[1, 6], [2, 7]]
+
+
+@RUNNERS
+def test_an_early_count_is_not_asked_past_the_end_even_if_the_on_time_pane_had_nothing_new(runner: str) -> None:
+    trigger = sl.AfterWatermark(early=sl.AfterCount(2, exact=True))
+    stage = counts(sl.Tumbling("10s"), "user", trigger=trigger, mode="discarding", lateness="20s")
+    ticks = [Tick([at(1), at(2)]), Tick(watermark=f"{NOON}12Z"), Tick([at(3), at(4), at(5)])]
+    assert shown(stage, ticks, runner) == [[2], [], [3]]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from strandline.kernel import advance, fire, judge, merge, plan, preaggregate, stage
+from strandline.kernel import expire, fire, gather, judge, merge, plan, preaggregate, stage
 from strandline.model.flow import StageNode
 from strandline.model.oracle import windows as oracle_windows
 from strandline.model.oracle.stage import StageOracle
@@ -157,7 +157,7 @@ def every_event_moves_the_watermark(patch: Patch) -> None:
 def forgotten_only_after_the_deadline(patch: Patch) -> None:
     """State goes when watermark > end + lateness."""
     closing = fire.closing
-    for module in (fire, advance):
+    for module in (fire, gather, expire):
         patch.setattr(module, "closing", lambda p, table, watermark: closing(p, table, watermark - 1))
     deadline = StageOracle._deadline
     patch.setattr(StageOracle, "_deadline", lambda self, window: deadline(self, window) + 1)

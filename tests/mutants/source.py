@@ -64,5 +64,5 @@ def clocks_are_believed(patch: Patch) -> None:
 
 def nothing_holds_the_output(patch: Patch) -> None:
     """A stage promises its input's watermark, whatever it may still show."""
-    patch.setattr(advance, "_hold", lambda *args: None)
+    patch.setattr(advance, "hold", lambda plan, state, *rest: (state, None))
     patch.setattr(StageOracle, "_holds", lambda self: [])

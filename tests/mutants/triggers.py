@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import polars as pl
 import pytest
 
-from strandline.kernel import advance, fire, plan, triggers
+from strandline.kernel import ask, fire, plan, triggers
 from strandline.model import checks
 from strandline.model.oracle import stage as oracle_stage
 from strandline.model.oracle import triggers as oracle_triggers
@@ -45,16 +45,16 @@ def the_on_time_pane_needs_news(patch: Patch) -> None:
 
 def the_on_time_pane_always_comes(patch: Patch) -> None:
     """Discarding shows an empty on-time pane without being asked to."""
-    asked = advance.fire
+    asked = ask.fire
     patch.setattr(
-        advance, "fire",
+        ask, "fire",
         lambda p, *rest, **options: asked(replace(p, stage=replace(p.stage, on_time="always")), *rest, **options),
     )  # fmt: skip
-    ask = StageOracle._ask
+    put = StageOracle._ask
 
     def oracle(self: StageOracle, *rest: Any) -> None:
         self.stage = replace(self.stage, on_time="always")
-        ask(self, *rest)
+        put(self, *rest)
 
     patch.setattr(StageOracle, "_ask", oracle)
 
@@ -116,10 +116,10 @@ def panes_coalesce_across_timings(patch: Patch) -> None:
             coalesce(self, window, tick, other)
 
     patch.setattr(StageOracle, "_coalesce", across)
-    coalesced = advance._coalesced
+    coalesced = ask._coalesced
 
     def kernel(compiled: Any, table: pl.DataFrame, final: pl.DataFrame, shown: list[pl.DataFrame]) -> Any:
         shown = [panes.with_columns(pane_timing=pl.lit("on_time")) for panes in shown]
         return coalesced(compiled, table, final, shown)
 
-    patch.setattr(advance, "_coalesced", kernel)
+    patch.setattr(ask, "_coalesced", kernel)

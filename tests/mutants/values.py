@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from strandline.kernel import advance, fire, show, stage
+from strandline.kernel import ask, fire, show, stage
 from strandline.kernel.folds import extremes, sums
 from strandline.kernel.groups import Groups
 from strandline.model import checks
@@ -46,12 +46,12 @@ def counting_twice_is_allowed(patch: Patch) -> None:
 
 def a_retraction_stands_after_its_insert(patch: Patch) -> None:
     """First what is new, then what it replaces."""
-    ordered = advance._in_order
+    ordered = ask.in_order
 
     def turned(compiled: Any, parts: list[pl.DataFrame]) -> pl.DataFrame:
         return ordered(compiled, [part.with_columns(__rank=2 - pl.col("__rank")) for part in parts])
 
-    patch.setattr(advance, "_in_order", turned)
+    patch.setattr(ask, "in_order", turned)
     in_order = StageOracle._in_order
     patch.setattr(StageOracle, "_in_order", lambda self, shown: in_order(self, shown)[::-1])
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from strandline.kernel import advance, judge, merge, plan, preaggregate, sessions, windows
+from strandline.kernel import absorb, judge, merge, plan, preaggregate, sessions, windows
 from strandline.model.oracle import stage as oracle_stage
 from strandline.model.oracle import windows as oracle_windows
 from strandline.model.oracle.living import Living
@@ -25,12 +25,10 @@ Patch: TypeAlias = pytest.MonkeyPatch
 def sessions_that_touch_merge(patch: Patch) -> None:
     """Flink's and Spark's rule."""
 
-    def touching(*args: Any, inclusive: bool) -> Any:
-        return sessions.components(*args, inclusive=True)
-
-    for module in (advance, judge, preaggregate):
-        if hasattr(module, "components"):
-            patch.setattr(module, "components", touching)
+    found, merged = sessions.stretches, sessions.components
+    patch.setattr(preaggregate, "stretches", lambda *args, inclusive: found(*args, inclusive=True))
+    for module in (absorb, judge):
+        patch.setattr(module, "components", lambda *args, inclusive: merged(*args, inclusive=True))
     patch.setattr(oracle_windows, "_joins", lambda window, before, start, end: start <= before.end)
 
 
@@ -59,13 +57,13 @@ def panes_are_placed_by_their_time(patch: Patch) -> None:
 
 def a_session_that_grows_stays_the_same_window(patch: Patch) -> None:
     """Panes are numbered on, and the trigger goes on."""
-    merged = advance._merge_windows
+    merged = absorb._merge_windows
 
     def same(*args: Any) -> Any:
         both, groups, union = merged(*args)
         return both, groups, replace(union, new=np.zeros_like(union.new))
 
-    patch.setattr(advance, "_merge_windows", same)
+    patch.setattr(absorb, "_merge_windows", same)
     window_of = StageOracle._window_of
 
     def oracle(self: StageOracle, key: Any, component: Any, edge: Edge) -> Living:

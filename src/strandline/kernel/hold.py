@@ -30,7 +30,7 @@ AT_ONCE: Final = 256
 WINDOW: Final = ["hash", "window_start", "window_end"]
 
 
-def held(
+def hold(
     plan: Plan, state: State, changed: pl.DataFrame, edge: Edge, reads: Reads | None
 ) -> tuple[State, Instant | None]:
     """The state with what these rows hold noted in it, and the least time that any living window holds."""

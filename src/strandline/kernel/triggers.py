@@ -194,12 +194,12 @@ def _any(answers: list[Mask]) -> Mask:
 
 
 def _watermark_condition(part: Part, book: Book, asked: Asked) -> Mask:
-    # In the middle of a tick the watermark has not moved yet, so only what it had passed before counts as passed.
-    reached = asked.nobody if asked.mid_tick else asked.after >= asked.end
-    before_end = ~book[part.column("passed")]
-    answer = before_end & reached
+    # In the middle of a tick the watermark has not moved yet, and exact counts alone may answer. Where it stood past the
+    # end already and nothing was new to show, the on-time pane is still due: `early` is not asked again.
+    over = np.asarray((asked.before if asked.mid_tick else asked.after) >= asked.end)
+    answer = ~book[part.column("passed")] & over & (not asked.mid_tick)
     for inner, its_turn in _turns(part, book):
-        waiting = its_turn & ~reached if inner is part.parts[0] and part.trigger.early is not None else its_turn  # type: ignore[union-attr]
+        waiting = its_turn & ~over if inner is part.parts[0] and part.trigger.early is not None else its_turn  # type: ignore[union-attr]
         answer = answer | (waiting & ready(inner, book, asked))
     return np.asarray(answer)
 

@@ -1,0 +1,105 @@
+"""Put a tick's question to windows: absorb what came, ask the triggers, show panes, and put the panes in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from strandline.kernel.absorb import absorb
+from strandline.kernel.fire import Fired, fire, no_panes
+from strandline.kernel.plan import KEY, Plan
+from strandline.kernel.triggers import NOT_YET
+from strandline.model.ticks import Edge
+from strandline.model.time import Instant
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+def ask(
+    plan: Plan, stored: pl.DataFrame, pieces: pl.DataFrame, edge: Edge, now: Instant
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Absorb what came, ask, and show; where events are counted one at a time, once for each and then for all."""
+    rounds = pieces["round"].unique().sort().to_list() if plan.exact else []
+    table, shown, replaced = stored, [], []
+    touched = np.zeros(table.height, np.bool_)
+    for number in rounds:
+        table, new, carried = absorb(plan, table, pieces.filter(pl.col("round") == number), touched, edge)
+        fired = fire(plan, table.filter(pl.Series(new)), new[new], edge, now, mid_tick=True)
+        table = _put_back(table, fired.table, new)
+        touched = carried | new
+        shown.append(placed(fired, step=int(number)))
+        replaced.append(fired.replaced)
+    if not rounds:
+        table, touched, _ = absorb(plan, table, pieces, touched, edge)
+    if "pending" in plan.columns:
+        table = table.with_columns(index=pl.col("index") + pl.col("pending"))
+    fired = fire(plan, table, touched, edge, now)
+    final = placed(fired, step=NOT_YET)
+    table = fired.table
+    if "pending" in plan.columns:
+        table, final, shown = _coalesced(plan, table, final, shown)
+        table = table.with_columns(pending=pl.lit(False))
+    replaced.append(fired.replaced)
+    return table, in_order(plan, [*shown, final]), pl.concat(replaced)
+
+
+def _put_back(table: pl.DataFrame, changed: pl.DataFrame, mask: Mask) -> pl.DataFrame:
+    if mask.all():
+        return changed
+    rest = table.filter(pl.Series(~mask))
+    order = np.argsort(np.concatenate([np.flatnonzero(~mask), np.flatnonzero(mask)]))
+    return pl.concat([rest, changed])[order]
+
+
+def placed(fired: Fired, *, step: int = NOT_YET) -> pl.DataFrame:
+    """Panes with what they are ordered by: the window that fired, the step of the tick, the order within."""
+    firing = fired.table.select("hash", "window_start", "window_end")[fired.panes["__owner"].to_numpy()]
+    return fired.panes.drop("__owner").with_columns(
+        __hash=firing["hash"], __start=firing["window_start"], __end=firing["window_end"], __step=pl.lit(step, pl.Int64)
+    )
+
+
+def _coalesced(
+    plan: Plan, table: pl.DataFrame, final: pl.DataFrame, shown: list[pl.DataFrame]
+) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
+    """Of a window's panes of one timing in one tick, the last alone; those left are numbered without gaps."""
+    if not shown:
+        return table, final, shown
+    window = ["__hash", *plan.stage.keys, "__start", "__end"]
+    middle = pl.concat(shown).unique(subset=window, keep="last", maintain_order=True)
+    overtaken = middle.join(final, on=[*window, "pane_timing"], how="semi", nulls_equal=True)
+    middle = middle.join(overtaken, on=window, how="anti", nulls_equal=True, maintain_order="left")
+    late = overtaken.select(window).with_columns(__less=pl.lit(1, pl.Int64))
+    final = _less(final, late, window, "pane_index")
+    names = {"__hash": "hash", "__start": "window_start", "__end": "window_end"}
+    names |= {key: KEY + key for key in plan.stage.keys}
+    return _less(table, late.rename(names), list(names.values()), "index"), final, [middle]
+
+
+def _less(frame: pl.DataFrame, late: pl.DataFrame, on: list[str], column: str) -> pl.DataFrame:
+    joined = frame.join(late, on=on, how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(pl.col(column) - pl.col("__less").fill_null(0)).drop("__less")
+
+
+def in_order(plan: Plan, parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """Panes by hash first, and not by slice as the state is.
+
+    Tasks own stretches of hashes, and however many there are, their panes one after the other are in this order. A
+    next stage that counts exactly takes it for the order of arrival.
+    """
+    hidden = ["__hash", "__start", "__end", "__step", "__rank"]
+    panes = pl.concat(parts) if parts else no_panes(plan)
+    if panes.is_empty():
+        return no_panes(plan)
+    hashes = panes["__hash"].to_numpy()
+    if len(parts) == 1 and bool((hashes[1:] > hashes[:-1]).all()):
+        return panes.drop(hidden)
+    if plan.one_window_per_slice and (panes["__step"] == NOT_YET).all() and (panes["__rank"] == 1).all():
+        # Windows come one slice after the other, each sorted by hash: runs that a stable sort has only to merge.
+        return panes.drop(hidden)[np.argsort(hashes, kind="stable")]
+    by = ["__hash", *plan.stage.keys, "__start", "__end", "__step", "__rank"]
+    return panes.sort(by, maintain_order=True, nulls_last=False).drop(hidden)

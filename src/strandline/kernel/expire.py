@@ -1,0 +1,62 @@
+"""Forget windows that are over, and write the others down for the next tick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+import polars as pl
+
+from strandline.kernel.fire import closing
+from strandline.kernel.merge import arrange_rows
+from strandline.kernel.plan import GONE, Plan
+from strandline.kernel.state import State
+from strandline.kernel.triggers import NOT_YET, earliest_due
+from strandline.model.ticks import Tick
+from strandline.model.time import Instant
+
+Array = npt.NDArray[Any]
+
+
+def expire(
+    plan: Plan, state: State, stored: pl.DataFrame, table: pl.DataFrame, waiting: pl.DataFrame, tick: Tick
+) -> tuple[State, pl.DataFrame]:
+    """The state after the tick, without windows that are over; and the rows in it that are new.
+
+    `stored` are the windows as they were, `table` as they are now, and `waiting` what nobody asked about yet.
+    """
+    edge, now = tick.edges[plan.stage.name], tick.now
+    kept = table.filter(pl.Series(~closing(plan, table, edge.after)))
+    gone = _gone(plan, stored, table)
+    over = [n for n in state.slices if edge.after >= plan.deadline((n + 1) * plan.slice_width) and plan.ttl is None]
+    fresh = pl.concat([kept, gone.filter(pl.Series(~closing(plan, gone, edge.after)))])
+    if plan.merging and fresh.height:
+        fresh, _ = arrange_rows(plan, fresh)
+    after = state.without(over).add(plan, fresh, tick.number).add(plan, waiting, tick.number)
+    timers, expiries = state.timers.forget(now), state.expiries.forget(edge.after)
+    if plan.has_timers:
+        timers = timers.add(_entries(kept, _timer_dues(plan, kept, now), int(now)))
+    if plan.ttl is not None:
+        expiries = expiries.add(_entries(kept, kept["latest"].to_numpy() + int(plan.ttl), int(edge.after)))
+    after = replace(after, timers=timers, expiries=expiries).merged(plan, watermark=edge.after)
+    return after, pl.concat([kept, waiting])
+
+
+def _gone(plan: Plan, stored: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
+    """Word, for windows that were stored and have merged away, that they are gone."""
+    if not plan.merging or stored.is_empty():
+        return stored.clear()
+    window = ["hash", *plan.keys, "window_start", "window_end"]
+    return stored.join(table, on=window, how="anti", nulls_equal=True).with_columns(kind=pl.lit(GONE, pl.UInt8))
+
+
+def _timer_dues(plan: Plan, table: pl.DataFrame, now: Instant) -> Array:
+    book = {name: table[name].to_numpy() for name in plan.columns if name.startswith("t")}
+    return earliest_due(plan.trigger, book, int(now))
+
+
+def _entries(table: pl.DataFrame, due: Array, now: int) -> pl.DataFrame:
+    waiting = (due > now) & (due < NOT_YET)
+    rows = table.select("hash", "window_start", "window_end").with_columns(due=pl.Series(due))
+    return rows.filter(pl.Series(waiting)).select("due", "hash", "window_start", "window_end")
