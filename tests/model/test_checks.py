@@ -264,3 +264,11 @@ def test_behind_a_transform_only_what_needs_no_columns_is_checked() -> None:
     known = unknown.key_by("whatever").window(sl.Tumbling("1m"), trigger=sl.AfterCount(3))
     (problem,) = problems(known.aggregate("one", n=sl.Sum("whatever")))
     assert "ends while events may still come" in problem
+
+
+def test_a_stage_over_what_a_source_rejected_is_refused_because_those_rows_have_no_time() -> None:
+    flow = sl.Flow("f")
+    events = flow.source("events", sl.Rows(schema="user string, at timestamp"), time="at")
+    events.rejected.key_by("user").window(sl.Tumbling("1m")).aggregate("bad", n=sl.Count())
+    with pytest.raises(sl.StrandlineError, match="rows without a usable time"):
+        flow.check()

@@ -23,6 +23,8 @@ def ask(
     plan: Plan, stored: pl.DataFrame, pieces: pl.DataFrame, edge: Edge, now: Instant
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Absorb what came, ask, and show; where events are counted one at a time, once for each and then for all."""
+    if stored.is_empty() and pieces.is_empty():
+        return stored, no_panes(plan), no_replacements(plan)
     rounds = pieces["round"].unique().sort().to_list() if plan.exact else []
     table, shown, replaced = stored, [], []
     touched = np.zeros(table.height, np.bool_)

@@ -257,7 +257,9 @@ class Aggregate(ABC):
     """A user's own aggregate in plain Python: subclass it.
 
     The accumulator may be any value that JSON can say (it is stored as such, never pickled). `merge` must be
-    associative and commutative. Define `remove` too, and the aggregate can take rows back.
+    associative and commutative. Define `remove(accumulator, *values)` too, and the aggregate can take rows back; a row may be
+    taken back from an accumulator that never saw it, and merged later, so merge(a, remove(b, x)) must equal
+    remove(merge(a, b), x).
 
     >>> class Product(Aggregate):
     ...     columns = ("x",)

@@ -18,10 +18,12 @@ from strandline.model.flow import (
     Flow,
     Node,
     SelectNode,
+    SideNode,
     SourceNode,
     StageNode,
     WhereNode,
     WithColumnNode,
+    lineage,
     stage_before,
 )  # fmt: skip
 from strandline.model.lineage import base_of, lateness_of, longest, retracts, schema_of
@@ -149,6 +151,18 @@ def _loss(stage: StageNode, schema: Schema) -> Problems:
         )
 
 
+def _timeless(stage: StageNode, schema: Schema) -> Problems:
+    for node in lineage(stage.parent):
+        if isinstance(node, SideNode) and node.side == "rejected" and isinstance(node.parent, SourceNode):
+            yield DescriptionError(
+                f"The stage {stage.name!r} reads what the source {node.parent.name!r} rejected: rows without a usable time.",
+                fix="Count them in the sink, or read them again as a source with time=sl.Arrival().",
+            )
+            return
+        if isinstance(node, StageNode):
+            return
+
+
 def _counted_twice(stage: StageNode, schema: Schema) -> Problems:
     earlier = stage_before(stage.parent)
     if earlier is None:
@@ -230,4 +244,10 @@ def _pane_times(stage: StageNode, schema: Schema) -> Problems:
         )
 
 
-RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (_loss, _counted_twice, _takes_back, _pane_times)
+RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (
+    _timeless,
+    _loss,
+    _counted_twice,
+    _takes_back,
+    _pane_times,
+)
