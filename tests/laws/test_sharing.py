@@ -6,14 +6,18 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from strandline.kernel.advance import advance
 from strandline.kernel.plan import plan_stage
+from strandline.kernel.preaggregate import preaggregate
 from strandline.kernel.stage import StageKernel
-from strandline.kernel.state import from_bytes, to_bytes
+from strandline.kernel.state import State, from_bytes, to_bytes
+from strandline.kernel.unite import unite
 from strandline.model.flow import SourceNode, StageNode
 from strandline.model.lineage import carried
+from strandline.model.ticks import Tick
 from strandline.testing import Crash, play
 from strandline.testing.runners.kernel import KernelRunner
 from strandline.testing.source import PlayedSource
@@ -85,3 +89,20 @@ def test_two_runs_leave_the_same_bytes(case: Case) -> None:
     for (one, panes), (other, again) in zip(run(), run(), strict=True):
         assert one == other
         assert panes.equals(again)
+
+
+@settings(max_examples=examples(40))
+@given(cases(most=6), st.permutations(range(3)))
+def test_the_order_of_partials_does_not_matter(case: Case, order: list[int]) -> None:
+    """Each tick is read by three tasks, whose partials come in another order; state and panes are those of one task."""
+    state = State()
+    for kernel, outcome, rows, arrived in kernels(case):
+        assume(not kernel.plan.exact)  # where events are counted one at a time, partials come in order of arrival
+        cuts = [rows.height * part // 3 for part in range(4)]
+        parts = [preaggregate(kernel.plan, rows[cuts[at] : cuts[at + 1]], arrived.edge, arrived.now) for at in order]
+        tick = Tick(number=kernel.number - 1, now=arrived.now, edges={kernel.plan.stage.name: arrived.edge})
+        shared = advance(kernel.plan, state, unite(kernel.plan, parts), tick)
+        state = shared.state
+        assert shared.panes.equals(outcome.panes)
+        assert shared.books == outcome.books
+        assert to_bytes(state) == kernel.encode()

@@ -11,6 +11,7 @@ import polars as pl
 from strandline.kernel.absorb import absorb
 from strandline.kernel.fire import Fired, fire, no_panes
 from strandline.kernel.plan import KEY, Plan
+from strandline.kernel.show import no_replacements
 from strandline.kernel.triggers import NOT_YET
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
