@@ -66,8 +66,7 @@ def fire(plan: Plan, table: pl.DataFrame, touched: Mask, edge: Edge, now: Instan
     )
     remembers = plan.trigger.column("ended") in plan.columns
     ready = triggers.ready(plan.trigger, book, asked) if remembers else _ready_once(plan, asked)
-    showing = crossing & (plan.stage.mode != "discarding" or plan.stage.on_time == "always")
-    fired = ready & ((table["new"].to_numpy() > 0) | showing)
+    fired = ready & ((table["new"].to_numpy() > 0) | crossing)
     if remembers:
         triggers.fire(plan.trigger, book, asked, fired)
         if not mid_tick:
@@ -97,8 +96,11 @@ def _shown(plan: Plan, table: pl.DataFrame, fired: Mask, crossing: Mask, last: M
     retract = np.zeros(count, np.bool_)
     if plan.stage.mode == "accumulating":
         insert = fired & (filled | (index > 0) | always)
-    else:
+    elif plan.stage.mode == "retracting":
         insert = fired & (filled | always)
+    else:
+        # A discarding window with nothing new lets its on-time moment pass unseen.
+        insert = fired & ((table["new"].to_numpy() > 0) | always)
     if plan.stage.mode == "retracting" and "shown" in plan.columns:
         retract = fired & (table["shown"].list.len().fill_null(0).to_numpy() > 0)
     return Shown(insert=insert, retract=retract, timing=timing, index=index, last=last)

@@ -126,7 +126,7 @@ class Session:
     """Windows that grow with activity: an event opens [time, time + gap), and windows of a key that overlap merge.
 
     Events exactly `gap` apart are two sessions; with `inclusive=True` (Flink's and Spark's rule) windows that
-    touch merge too. `gap_column=` takes each event's own gap from a column.
+    touch merge too, as long as the watermark has not closed the first: at that one instant it matters who came first. `gap_column=` takes each event's own gap from a column.
 
     Law: two sessions of a key never overlap.
     """

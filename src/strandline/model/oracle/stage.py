@@ -200,13 +200,14 @@ class StageOracle:
     def _ask(self, window: Living, moment: Moment, tick: Tick) -> None:
         crossing = tick.edge.before < window.end <= moment.watermark
         always = crossing and self.stage.on_time == "always"
-        anything = window.new > 0 or always or (crossing and self.stage.mode != "discarding")
-        if not (anything and ready(window.trigger, moment)):
+        if not ((window.new > 0 or crossing) and ready(window.trigger, moment)):
             return
         fire(window.trigger, moment)
         timing = EARLY if moment.watermark < window.end else ON_TIME if crossing else LATE
         last = moment.closing or window.trigger.ended
-        self._show(window, tick, timing=timing, last=last, always=always)
+        # A discarding window with nothing new lets its on-time moment pass unseen.
+        if window.new > 0 or always or self.stage.mode != "discarding":
+            self._show(window, tick, timing=timing, last=last, always=always)
         window.new = 0
         if self.stage.mode == "discarding":
             window.content = []
