@@ -34,7 +34,9 @@ def arrange_rows(plan: Plan, table: pl.DataFrame) -> tuple[pl.DataFrame, Groups]
     """Put state rows in canonical order, rows of one window together, older before younger."""
     start, end = table["window_start"].to_numpy(), table["window_end"].to_numpy()
     windows = () if plan.one_window_per_slice else (start, end)
-    order, groups = arrange(pl.DataFrame([table[key] for key in plan.keys]), plan.slices(end), table["hash"].to_numpy(), *windows)
+    order, groups = arrange(
+        pl.DataFrame([table[key] for key in plan.keys]), plan.slices(end), table["hash"].to_numpy(), *windows
+    )
     return table[order], groups
 
 

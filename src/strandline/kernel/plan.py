@@ -39,6 +39,8 @@ PARTIAL, WHOLE, GONE = 0, 1, 2  # what a state row is: an addition, a window as 
 
 DAY: Final = 86_400_000_000
 MINUTE: Final = 60_000_000
+SECOND: Final = 1_000_000
+MOST_CELLS: Final = 16  # of one hop: beyond this, windows cost less than the slices that they are made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,10 @@ class Plan:
     @property
     def sliced(self) -> bool:
         """Whether hopping windows are put together from slices when they fire: each is shown once and then over."""
+        if not isinstance(self.window, Hopping) or int(self.window.every) > MOST_CELLS * self.cell:
+            return False
         # Where panes carry the time of an event, a window must be known before it fires: it holds the output watermark.
-        return isinstance(self.window, Hopping) and self.single and self.lazy and self.stage.timestamp == "end"
+        return self.single and self.lazy and self.stage.timestamp == "end"
 
     @property
     def cell(self) -> int:
@@ -124,20 +128,32 @@ class Plan:
 
     @property
     def slice_width(self) -> int:
-        """The width of an event-time slice: state rows whose windows end in one slice are stored together."""
+        """The width of an event-time slice: state rows whose windows end in one slice are stored together.
+
+        A slice costs something in each tick that touches it, so very short windows share one.
+        """
+        if isinstance(self.window, Global):
+            return 2**63 - 1
+        if self.sliced:
+            return self.cell
         if isinstance(self.window, Tumbling):
-            return DAY if isinstance(self.window.size, Calendar) else int(self.window.size)
+            return DAY if isinstance(self.window.size, Calendar) else max(int(self.window.size), SECOND)
         if isinstance(self.window, Hopping):
-            return self.cell if self.sliced else int(self.window.every)
+            return max(int(self.window.every), SECOND)
         if isinstance(self.window, Session) and self.window.gap is not None:
-            return int(self.window.gap)
-        return 2**63 - 1 if isinstance(self.window, Global) else MINUTE
+            return max(int(self.window.gap), SECOND)
+        return MINUTE
 
     @property
     def one_window_per_slice(self) -> bool:
         """Whether all windows of a slice are the same."""
-        fixed = isinstance(self.window, Tumbling) and not isinstance(self.window.size, Calendar)
-        return fixed or isinstance(self.window, Hopping | Global)
+        if isinstance(self.window, Tumbling):
+            return not isinstance(self.window.size, Calendar) and self.window.size >= SECOND
+        return (
+            isinstance(self.window, Global)
+            or self.sliced
+            or (isinstance(self.window, Hopping) and self.window.every >= SECOND)
+        )
 
     def slices(self, end: Any) -> Any:
         """The number of the slice in which windows with this end are stored."""
