@@ -14,7 +14,6 @@ from strandline.kernel.order import arrange
 from strandline.kernel.plan import Plan
 from strandline.kernel.sessions import components
 from strandline.model.ticks import Edge
-from strandline.model.windows import Session
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -42,8 +41,7 @@ def _merge_windows(plan: Plan, both: pl.DataFrame, edge: Edge) -> tuple[pl.DataF
     """Windows of a key that overlap stand together, with the window that they become."""
     keys, hashes = both.select(plan.keys), both["hash"].to_numpy()
     own_start, own_end = both["window_start"].to_numpy(), both["window_end"].to_numpy()
-    inclusive = isinstance(plan.window, Session) and plan.window.inclusive
-    start, end = components(keys, hashes, own_start, own_end, inclusive=inclusive)
+    start, end = components(keys, hashes, own_start, own_end, inclusive=plan.inclusive)
     order, groups = arrange(keys, plan.slices(end), hashes, start, end)
     same = ~both["__new"].to_numpy() & (own_start == start) & (own_end == end)
     firsts = order[groups.starts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,12 +11,11 @@ import polars as pl
 import pyarrow as pa
 
 from strandline.kernel.codec import decode, encode
-from strandline.kernel.segments import Block, Reads, Segment, cut_blocks
-from strandline.kernel.tiers import plan
+from strandline.kernel.segments import Block, Reads, Segment, cut_blocks, frame_of
+from strandline.kernel.tiers import MERGE_BUDGET, plan
 from strandline.model.time import Instant
 
 ENTRY: Final = {"due": pl.Int64, "hash": pl.UInt64, "window_start": pl.Int64, "window_end": pl.Int64}
-MERGE_BUDGET: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,12 @@ class DueIndex:
         return _sorted(pl.concat(parts)) if parts else pl.DataFrame(schema=ENTRY)
 
     def first(self, count: int) -> pl.DataFrame:
-        """The entries due first, at most so many."""
-        parts = [run.with_blocks([run.blocks[0].cut(0, min(count, run.blocks[0].rows))]).frame() for run in self.runs]
-        return _sorted(pl.concat(parts)).head(count) if parts else pl.DataFrame(schema=ENTRY)
+        """The entries due first: at least so many of them, if there are, and all that are due as early as the last."""
+        if not self.runs:
+            return pl.DataFrame(schema=ENTRY)
+        heads = [frame_of([b.batch() for b in _front(run.blocks, count)], run.schema) for run in self.runs]
+        dues = np.sort(np.concatenate([head["due"].to_numpy() for head in heads]))
+        return self.due(Instant(int(dues[min(count, len(dues)) - 1])))
 
     def forget(self, now: Instant) -> DueIndex:
         """The index without the entries due at `now` or before."""
@@ -81,6 +84,15 @@ class DueIndex:
     def from_bytes(cls, buffer: bytes | memoryview | pa.Buffer) -> DueIndex:
         """The index in a file."""
         return cls(tuple(decode(buffer, kind="due")))
+
+
+def _front(blocks: Sequence[Block], count: int) -> Iterator[Block]:
+    """The first so many rows."""
+    for block in blocks:
+        if count <= 0:
+            return
+        yield block.cut(0, min(count, block.rows))
+        count -= block.rows
 
 
 def _run(entries: pl.DataFrame) -> Segment:

@@ -10,10 +10,11 @@ import polars as pl
 
 from strandline.kernel.fire import closing
 from strandline.kernel.merge import arrange_rows
+from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.state import State
 from strandline.kernel.triggers import NOT_YET, earliest_due
-from strandline.model.ticks import Tick
+from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant
 
 Array = npt.NDArray[Any]
@@ -29,18 +30,29 @@ def expire(
     edge, now = tick.edges[plan.stage.name], tick.now
     kept = table.filter(pl.Series(~closing(plan, table, edge.after)))
     gone = _gone(plan, stored, table)
-    over = [n for n in state.slices if edge.after >= plan.deadline((n + 1) * plan.slice_width) and plan.ttl is None]
     fresh = pl.concat([kept, gone.filter(pl.Series(~closing(plan, gone, edge.after)))])
     if plan.merging and fresh.height:
         fresh, _ = arrange_rows(plan, fresh)
-    after = state.without(over).add(plan, fresh, tick.number).add(plan, waiting, tick.number)
+    after = state.without(_over(plan, state, edge)).add(plan, fresh, tick.number).add(plan, waiting, tick.number)
     timers, expiries = state.timers.forget(now), state.expiries.forget(edge.after)
     if plan.has_timers:
         timers = timers.add(_entries(kept, _timer_dues(plan, kept, now), int(now)))
     if plan.ttl is not None:
         expiries = expiries.add(_entries(kept, kept["latest"].to_numpy() + int(plan.ttl), int(edge.after)))
-    after = replace(after, timers=timers, expiries=expiries).merged(plan, watermark=edge.after)
+    after = replace(after, timers=timers, expiries=expiries)
+    touched = pl.concat([fresh, waiting])["window_end"].to_numpy()
+    after = after.merged(plan, sorted_unique(plan.slices(touched)).tolist(), watermark=edge.after)
     return after, pl.concat([kept, waiting])
+
+
+def _over(plan: Plan, state: State, edge: Edge) -> list[int]:
+    """The slices in which every window is over."""
+    if plan.ttl is not None:
+        return []
+    if edge.after >= Instant.END_OF_TIME:
+        return list(state.slices)
+    last = (edge.after - plan.lateness) // plan.slice_width - 1
+    return state.between(int(Instant.BEFORE_ALL_TIME), int(last))
 
 
 def _gone(plan: Plan, stored: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from strandline.kernel.show import (
     TIMINGS,
     Shown,
     inserts,
+    moments,
     no_replacements,
     pane_schema,
     replacements,
@@ -28,7 +29,6 @@ from strandline.model.panes import EARLY, LATE, ON_TIME
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.triggers import AfterClose
-from strandline.model.windows import Global
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -161,9 +161,7 @@ class _Holds:
         return self.answers[expression]
 
     def _visible(self) -> pl.DataFrame:
-        table, stamp = self.table, pl.Datetime("us", "UTC")
-        start, end = table["window_start"].cast(stamp), table["window_end"].cast(stamp)
-        if isinstance(self.plan.window, Global):
-            start, end = (pl.Series(n, [None] * table.height, dtype=stamp) for n in ("window_start", "window_end"))
+        table = self.table
+        window = {name: moments(table[name]) for name in ("window_start", "window_end")}
         keys = {key: table[KEY + key] for key in self.plan.stage.keys}
-        return pl.DataFrame({**keys, "window_start": start, "window_end": end, **values(self.plan, table)})
+        return pl.DataFrame({**keys, **window, **values(self.plan, table)})

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from strandline.kernel.due import DueIndex
 from strandline.kernel.fire import closing
 from strandline.kernel.merge import alive, combine, newest
 from strandline.kernel.order import sorted_unique
@@ -38,10 +39,15 @@ def hold(
         return state, None
     entries = changed.select(WINDOW).with_columns(due=hold_times(plan, changed))
     holds = state.holds.add(entries.select("due", *WINDOW))
+    if holds.rows > 4 * state.rows + AT_ONCE:
+        # One quiet window may keep its entry in front while others change theirs again and again behind it.
+        everything = holds.due(Instant.END_OF_TIME)
+        holds = DueIndex().add(_still_held(plan, state, everything, edge, reads))
     while (front := holds.first(AT_ONCE)).height:
         still = _still_held(plan, state, front, edge, reads)
-        if still is not None:
-            return replace(state, holds=holds.forget(Instant(still - 1))), Instant(still)
+        if still.height:
+            earliest = Instant(int(still["due"][0]))
+            return replace(state, holds=holds.forget(Instant(earliest - 1))), earliest
         holds = holds.forget(Instant(int(front["due"][-1])))
     return replace(state, holds=holds), None
 
@@ -55,16 +61,15 @@ def hold_times(plan: Plan, table: pl.DataFrame) -> pl.Series:
     return pl.Series(np.minimum(times.to_numpy(), withdrawn.fill_null(times.max()).to_numpy())) if len(times) else times
 
 
-def _still_held(plan: Plan, state: State, front: pl.DataFrame, edge: Edge, reads: Reads | None) -> int | None:
-    """The least time of these entries that its window still holds."""
-    numbers = plan.slices(front["window_end"].to_numpy())
-    hashes = front["hash"].to_numpy()
+def _still_held(plan: Plan, state: State, entries: pl.DataFrame, edge: Edge, reads: Reads | None) -> pl.DataFrame:
+    """Those of the entries, which stand by time, that say what their window still holds."""
+    numbers = plan.slices(entries["window_end"].to_numpy())
+    hashes = entries["hash"].to_numpy()
     wanted = {int(n): sorted_unique(hashes[numbers == n]) for n in sorted_unique(numbers)}
     rows = state.find(wanted, plan.state_schema, reads)
     if rows.is_empty():
-        return None
+        return entries.clear()
     rows = combine(plan, *newest(plan, rows), settle=False)
     rows = rows.filter(pl.Series(alive(rows) & ~closing(plan, rows, edge.after)))
     now = rows.select(WINDOW).with_columns(due=hold_times(plan, rows))
-    still = front.join(now, on=["due", *WINDOW], how="semi")["due"].min()
-    return still if isinstance(still, int) else None
+    return entries.join(now, on=["due", *WINDOW], how="semi", maintain_order="left")

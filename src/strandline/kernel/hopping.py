@@ -18,7 +18,7 @@ import polars as pl
 from strandline.kernel.fire import Fired, fire
 from strandline.kernel.folds.slide import Cells, Windows, slide
 from strandline.kernel.merge import combine, newest
-from strandline.kernel.order import arrange
+from strandline.kernel.order import arrange, sorted_unique
 from strandline.kernel.plan import WHOLE, Column, Plan
 from strandline.kernel.segments import Reads, segment_of
 from strandline.kernel.state import State
@@ -46,7 +46,8 @@ def advance_slices(
         untouched = np.zeros(0, np.bool_)
         fired = [fire(plan, t, untouched, edge, tick.now) for t in _assembled(plan, state, needed, windows, reads)]
     over = [n for n in state.slices if edge.after >= plan.deadline(_last_end(plan, n))]
-    return state.without(over).merged(plan, watermark=edge.after), fired
+    touched = sorted_unique(plan.slices(table["window_end"].to_numpy())).tolist()
+    return state.without(over).merged(plan, touched, watermark=edge.after), fired
 
 
 def _hopping(plan: Plan) -> Hopping:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import KEY, Plan
 from strandline.kernel.preaggregate import Books, Partials, fold_pieces, hashed_keys, late_rows
 from strandline.kernel.sessions import components
@@ -19,7 +18,6 @@ from strandline.kernel.windows import Assigned, assign
 from strandline.model.panes import TIME
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
-from strandline.model.windows import Session
 
 Array = npt.NDArray[Any]
 
@@ -48,8 +46,8 @@ def judge(
 
 
 def raw_hashes(plan: Plan, raw: pl.DataFrame) -> Array:
-    """The hashes of the keys of raw events, sorted, each once."""
-    return sorted_unique(hashed_keys(plan, raw)[1])
+    """The hashes of the keys of raw events."""
+    return hashed_keys(plan, raw)[1]
 
 
 def _merged_windows(
@@ -63,10 +61,9 @@ def _merged_windows(
         "window_start": assigned.start, "window_end": assigned.end,
     })  # fmt: skip
     every = pl.concat([mine.select(window), stored.select(window), pieces.select(window)])
-    inclusive = isinstance(plan.window, Session) and plan.window.inclusive
     start, end = components(
         every.select(KEY + key for key in plan.stage.keys), every["hash"].to_numpy(),
-        every["window_start"].to_numpy(), every["window_end"].to_numpy(), inclusive=inclusive,
+        every["window_start"].to_numpy(), every["window_end"].to_numpy(), inclusive=plan.inclusive,
     )  # fmt: skip
     return start[: mine.height], end[: mine.height]
 

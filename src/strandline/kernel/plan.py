@@ -13,7 +13,7 @@ import polars as pl
 from strandline.errors import DescriptionError
 from strandline.kernel.folds import Fold, compile_fold
 from strandline.kernel.schema import polars_type
-from strandline.kernel.triggers import NOT_YET, Part, columns, compile_trigger, hit_column, walk
+from strandline.kernel.triggers import COUNTERS, NOT_YET, Part, columns, compile_trigger, hit_column, walk
 from strandline.model.aggregates import Merge, columns_of
 from strandline.model.checks import asked_columns
 from strandline.model.expressions import Expression, parse
@@ -29,7 +29,6 @@ from strandline.model.triggers import (
     AfterWatermark,
     OnEvent,
     Trigger,
-    When,
 )  # fmt: skip
 from strandline.model.types import Schema
 from strandline.model.windows import Calendar, CustomWindow, Global, Hopping, Session, Tumbling, Window
@@ -92,7 +91,12 @@ class Plan:
     @property
     def merging(self) -> bool:
         """Whether windows of a key merge."""
-        return isinstance(self.window, Session) or (isinstance(self.window, CustomWindow) and self.window.merging)
+        return _merges(self.window)
+
+    @property
+    def inclusive(self) -> bool:
+        """Whether windows that only touch merge too."""
+        return isinstance(self.window, Session) and self.window.inclusive
 
     @property
     def exact(self) -> bool:
@@ -158,11 +162,6 @@ class Plan:
     def slices(self, end: Any) -> Any:
         """The number of the slice in which windows with this end are stored."""
         return (end - 1) // self.slice_width
-
-    @property
-    def has_when(self) -> bool:
-        """Whether the trigger asks about the aggregates."""
-        return any(isinstance(p.trigger, When) for p in walk(self.trigger))
 
     @property
     def has_timers(self) -> bool:
@@ -278,9 +277,8 @@ def _merges(window: Window) -> bool:
 
 def _trigger_columns(trigger: Part) -> dict[str, Column]:
     found: dict[str, Column] = {}
-    rules = {"n": "sum", "first": "least", "seen": "any", "was": "any"}
     for name, (dtype, initial) in columns(trigger).items():
-        found[name] = Column(dtype, initial, rules.get(name.split(".")[1], "first"))
+        found[name] = Column(dtype, initial, COUNTERS.get(name.split(".")[1], "first"))
     for part in walk(trigger):
         if isinstance(part.trigger, OnEvent):
             found[hit_column(part)] = Column(pl.Int64(), 0, "sum")

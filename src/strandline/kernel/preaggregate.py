@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.expressions import evaluate_columns
+from strandline.kernel.folds.order import canonical
 from strandline.kernel.groups import Groups
 from strandline.kernel.hashing import hash_columns
 from strandline.kernel.merge import arrange_rows
@@ -28,7 +29,7 @@ from strandline.model.panes import HIDDEN, LATE_COLUMNS, TIME, WEIGHT
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.triggers import OnEvent
-from strandline.model.windows import Hopping, Session
+from strandline.model.windows import Hopping
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -188,12 +189,7 @@ def hashed_keys(plan: Plan, rows: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
 
 def key_columns(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:
     """The key of each row, as the state names it."""
-    return rows.select(_canonical(rows[key]).alias(KEY + key) for key in plan.stage.keys)
-
-
-def _canonical(key: pl.Series) -> pl.Series:
-    """One bit pattern for keys that are equal: no negative zero."""
-    return key + 0.0 if key.dtype.is_float() else key
+    return rows.select(canonical(rows[key]).alias(KEY + key) for key in plan.stage.keys)
 
 
 def _rounds(plan: Plan, keys: pl.DataFrame, hashes: Array, row: Array) -> Array:
@@ -272,7 +268,7 @@ def fold_pieces(
     if not _everyone(row, rows.height):
         rows, times = rows[row], times[row]
     keys, hashes = hashed_keys(plan, rows)
-    found = stretches(keys, hashes, start, end, inclusive=isinstance(plan.window, Session) and plan.window.inclusive)
+    found = stretches(keys, hashes, start, end, inclusive=plan.inclusive)
     columns = _fold_groups(plan, rows, times, found.order, found.groups, (found.start, found.end), edge, now)
     table = _with_keys(plan, columns, keys, hashes, found.order[found.groups.starts])
     return arrange_rows(plan, table)[0].with_columns(round=pl.lit(0, pl.Int64))

@@ -26,7 +26,7 @@ from strandline.model.panes import (
     WINDOW_COLUMNS,
     accumulator,
 )  # fmt: skip
-from strandline.model.windows import Global
+from strandline.model.time import Instant
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -103,17 +103,18 @@ def retractions(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     return _panes(plan, rows.drop("__owner"), RETRACT).with_columns(__owner=rows["__owner"].cast(pl.Int64))
 
 
+def moments(instants: pl.Series) -> pl.Series:
+    """Instants as timestamps; the ends of a window of all time are no moments, but null."""
+    beyond = instants.abs() >= int(Instant.END_OF_TIME)
+    return (instants.set(beyond, None) if beyond.any() else instants).cast(STAMP)
+
+
 def _panes(plan: Plan, frame: pl.DataFrame, op: str) -> pl.DataFrame:
     """Panes with the columns that all of them have, in order."""
     start, end = frame["window_start"], frame["window_end"]
-    stamps = [start.cast(STAMP), end.cast(STAMP)]
-    if isinstance(plan.window, Global):
-        stamps = [
-            pl.Series(name, [None], dtype=STAMP).new_from_index(0, frame.height)
-            for name in ("window_start", "window_end")
-        ]
     whole = frame.with_columns(
-        *stamps,
+        moments(start).alias("window_start"),
+        moments(end).alias("window_end"),
         pl.lit(op).alias("op"),
         pl.lit(1 if op == INSERT else -1, pl.Int64).alias(WEIGHT),
         start.alias(CAME_FROM[0]),

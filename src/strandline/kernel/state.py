@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,14 +16,13 @@ from strandline.kernel.due import DueIndex
 from strandline.kernel.fire import closing
 from strandline.kernel.groups import Groups
 from strandline.kernel.merge import combine, newest
-from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.segments import Reads, Segment, frame_of, segment_of
+from strandline.kernel.tiers import MERGE_BUDGET
 from strandline.kernel.tiers import plan as plan_merges
 
 Array = npt.NDArray[Any]
 
-MERGE_BUDGET: Final = 1_000_000
 INDEXES: Final = ("timers", "expiries", "holds")
 
 
@@ -71,10 +71,17 @@ class State:
             slices[number] = (*slices.get(number, ()), segment)
         return replace(self, slices=slices)
 
+    def between(self, first: int, last: int) -> list[int]:
+        """The numbers of the slices from `first` to `last`, both included, in order."""
+        numbers = sorted(self.slices)
+        return numbers[bisect_left(numbers, first) : bisect_right(numbers, last)]
+
     def without(self, numbers: Sequence[int]) -> State:
         """The state without these slices."""
-        dropped = set(numbers)
-        return replace(self, slices={n: s for n, s in self.slices.items() if n not in dropped})
+        slices = dict(self.slices)
+        for number in numbers:
+            del slices[number]
+        return replace(self, slices=slices)
 
     def whole(
         self, numbers: Sequence[int], schema: Mapping[str, pl.DataType], reads: Reads | None = None
@@ -98,18 +105,21 @@ class State:
             return pl.DataFrame(schema=schema)
         return frame_of(batches, batches[0].schema)
 
-    def merged(self, plan: Plan, *, watermark: int, budget: int = MERGE_BUDGET) -> State:
-        """The same state in fewer segments: tiers of them are merged, as far as the budget of rows goes.
+    def merged(self, plan: Plan, numbers: Iterable[int], *, watermark: int, budget: int = MERGE_BUDGET) -> State:
+        """The same state with these slices in fewer segments: tiers of them are merged, as far as the budget of rows goes.
 
         Global windows that outlived their time to live, invisible since then, are left out.
         """
         slices = dict(self.slices)
-        for number, segments in self.slices.items():
+        for number in numbers:
+            segments = self.slices.get(number, ())
             if len(segments) > 1:
                 runs = plan_merges([s.rows for s in segments], budget=budget)
                 budget -= sum(s.rows for start, stop in runs for s in segments[start:stop])
                 slices[number] = _merged(plan, number, segments, runs, watermark)
-        return replace(self, slices={n: segments for n, segments in slices.items() if segments})
+                if not slices[number]:
+                    del slices[number]
+        return replace(self, slices=slices)
 
 
 def _merged(
@@ -172,8 +182,3 @@ def together(states: Sequence[State]) -> State:
 def _joined(indexes: Sequence[DueIndex]) -> DueIndex:
     frames = [run.frame() for index in indexes for run in index.runs]
     return DueIndex().add(pl.concat(frames)) if frames else DueIndex()
-
-
-def hashes_of(table: pl.DataFrame) -> Array:
-    """The hashes of a table's rows, sorted, each once."""
-    return sorted_unique(table["hash"].to_numpy())

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 Run = tuple[int, int]
+MERGE_BUDGET: Final = 1_000_000  # rows that one tick may write again
 
 
 def plan(sizes: Sequence[int], *, fan_out: int = 8, budget: int) -> list[Run]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,16 +12,21 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.errors import DataError
 from strandline.kernel.groups import Groups
 from strandline.model.panes import CAME_FROM, HIDDEN
-from strandline.model.time import EPOCH, Instant
+from strandline.model.time import EPOCH, Instant, Span
+from strandline.model.users import windows_said
 from strandline.model.windows import Calendar, CustomWindow, Global, Hopping, SameWindow, Session, Tumbling, Window
 
 Array = npt.NDArray[Any]
 
 DAY = 86_400_000_000
-MONDAY = date(1970, 1, 5)
+MONDAY = 4  # the day 1970-01-05
+DAYS_OF_400_YEARS = 146_097
+EPOCH_DAY = EPOCH.date()
+FIRST, LAST = int(Instant.FIRST_IN_CALENDAR), int(Instant.LAST_IN_CALENDAR)
+
+LEAVES = "its window leaves the calendar"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,31 +43,69 @@ def assign(window: Window, rows: pl.DataFrame, times: Array, *, cell: int | None
     """Say which windows rows belong to. For hopping windows, `cell` asks for their slices instead."""
     if isinstance(window, Hopping) and cell is not None:
         start = (times - int(window.offset)) // cell * cell + int(window.offset)
-        return _one_each(start, start + cell)
+        return _one_each(start, start + cell, _hops_that_leave(window, times))
+    if isinstance(window, Global):
+        everywhere = np.full(len(times), int(Instant.BEFORE_ALL_TIME))
+        return _one_each(everywhere, -everywhere)
+    if isinstance(window, SameWindow):
+        return _one_each(rows[CAME_FROM[0]].to_numpy(), rows[CAME_FROM[1]].to_numpy())
+    return _in_calendar(_dated(window, rows, times))
+
+
+def _dated(window: Tumbling | Hopping | Session | CustomWindow, rows: pl.DataFrame, times: Array) -> Assigned:
+    """Windows that are shown with their dates, whether the calendar has these or not."""
     if isinstance(window, Hopping):
         return hops_of(window, times, times + 1)
     if isinstance(window, Tumbling):
         return _tumbling(window, rows, times)
     if isinstance(window, Session):
         return _session(window, rows, times)
-    if isinstance(window, Global):
-        everywhere = np.full(len(times), int(Instant.BEFORE_ALL_TIME))
-        return _one_each(everywhere, -everywhere)
-    if isinstance(window, SameWindow):
-        return _one_each(rows[CAME_FROM[0]].to_numpy(), rows[CAME_FROM[1]].to_numpy())
     return _custom(window, rows, times)
+
+
+def _in_calendar(found: Assigned) -> Assigned:
+    """Without the rows that have a window outside of the calendar: it could not be shown."""
+    outside = _outside(found.start, found.end)
+    if not len(outside):
+        return found
+    gone = np.unique(found.row[outside])
+    kept = ~np.isin(found.row, gone)
+    return Assigned(
+        row=found.row[kept], start=found.start[kept], end=found.end[kept],
+        rejected={**found.rejected, **dict.fromkeys(gone.tolist(), LEAVES)},
+    )  # fmt: skip
+
+
+def _outside(start: Array, end: Array) -> Array:
+    """Which windows leave the calendar; nearly always none, and that is soon seen."""
+    if not len(start) or (start.min() >= FIRST and end.max() <= LAST):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero((start < FIRST) | (end > LAST))
+
+
+def _hops_that_leave(window: Hopping, times: Array) -> dict[int, str]:
+    """The events that have a hopping window outside of the calendar."""
+    size, every, offset = int(window.size), int(window.every), int(window.offset)
+    if not len(times) or (times.min() - size >= FIRST and times.max() + size <= LAST):
+        return {}
+    first, last = _hops(window, times, times + 1)
+    return dict.fromkeys(_outside(first * every + offset, last * every + offset + size).tolist(), LEAVES)
+
+
+def _hops(window: Hopping, start: Array, end: Array) -> tuple[Array, Array]:
+    """The numbers of the first and of the last window that hold each slice [start, end) whole."""
+    every, offset = int(window.every), int(window.offset)
+    return -((int(window.size) - (end - offset)) // every), (start - offset) // every
 
 
 def hops_of(window: Hopping, start: Array, end: Array) -> Assigned:
     """The hopping windows that hold each slice [start, end) whole."""
-    every, offset = int(window.every), int(window.offset)
-    last = (start - offset) // every
-    first = -((int(window.size) - (end - offset)) // every)
+    first, last = _hops(window, start, end)
     counts = last - first + 1
     groups = Groups.of_lengths(counts[counts > 0])
     row = np.repeat(np.arange(len(start)), np.maximum(counts, 0))
     place = np.arange(len(row)) - np.repeat(groups.starts, groups.lengths)
-    starts = (first[row] + place) * every + offset
+    starts = (first[row] + place) * int(window.every) + int(window.offset)
     return Assigned(row=row, start=starts, end=starts + int(window.size), rejected={})
 
 
@@ -122,28 +165,32 @@ def calendar_windows(size: Calendar, offset: int, zone: ZoneInfo, times: Array) 
 
 def _period(size: Calendar, offset: int, zone: ZoneInfo, instant: int) -> int:
     """The number of the local period that an instant lies in, give or take one around a change of clocks."""
-    local = (EPOCH + timedelta(microseconds=instant)).astimezone(zone).replace(tzinfo=None) - timedelta(
-        microseconds=offset
-    )
-    if size.months:
-        return ((local.year - 1970) * 12 + local.month - 1) // size.months
-    if size.weeks:
-        return (local.date() - MONDAY).days // (7 * size.weeks)
-    return (local.date() - EPOCH.date()).days // size.days
+    # Within a day of the calendar's ends a local time may have no date; and no clock changes there.
+    inside = min(max(instant, FIRST + DAY), LAST - DAY)
+    day = (instant + _micros((EPOCH + timedelta(microseconds=inside)).astimezone(zone).utcoffset()) - offset) // DAY
+    if not size.months:
+        return (day - MONDAY) // (7 * size.weeks) if size.weeks else day // size.days
+    # The calendar repeats itself every 400 years; but dates end with the year 9999.
+    rounds, rest = divmod(day, DAYS_OF_400_YEARS)
+    found = EPOCH_DAY + timedelta(days=rest)
+    return ((400 * rounds + found.year - 1970) * 12 + found.month - 1) // size.months
 
 
 def _starts(size: Calendar, offset: int, zone: ZoneInfo, period: int) -> int:
     """The instant at which a local period starts."""
     if size.months:
-        years, month = divmod(period * size.months, 12)
-        day = date(1970 + years, month + 1, 1)
-    elif size.weeks:
-        day = MONDAY + timedelta(days=7 * size.weeks * period)
+        rounds, rest = divmod(period * size.months, 12 * 400)
+        day = rounds * DAYS_OF_400_YEARS + (date(1970 + rest // 12, 1 + rest % 12, 1) - EPOCH_DAY).days
     else:
-        day = EPOCH.date() + timedelta(days=size.days * period)
-    # Adding to an aware datetime moves its wall time: the offset is one of the local clock.
-    local = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(microseconds=offset)
-    return (local.astimezone(timezone.utc) - EPOCH) // timedelta(microseconds=1)
+        day = MONDAY + 7 * size.weeks * period if size.weeks else size.days * period
+    wall = day * DAY + offset  # the offset is one of the local clock
+    inside = min(max(wall, FIRST), LAST)
+    return wall - _micros((EPOCH + timedelta(microseconds=inside)).replace(tzinfo=zone).utcoffset())
+
+
+def _micros(length: timedelta | None) -> int:
+    assert length is not None, "every zone knows how far it is from UTC"
+    return length // timedelta(microseconds=1)
 
 
 def _session(window: Session, rows: pl.DataFrame, times: Array) -> Assigned:
@@ -152,30 +199,22 @@ def _session(window: Session, rows: pl.DataFrame, times: Array) -> Assigned:
     assert window.gap_column is not None
     column = rows[window.gap_column]
     gaps = column.cast(pl.Int64).fill_null(0).to_numpy()
-    bad = np.flatnonzero(gaps <= 0)
-    rejected = {
-        int(i): "the session gap is null" if column[int(i)] is None else "the session gap is not positive" for i in bad
-    }
-    return _one_each(times, times + gaps, rejected)
+    bad = np.flatnonzero((gaps <= 0) | (gaps > int(Span.LONGEST)))
+    return _one_each(times, times + gaps, {int(i): _what_is_wrong(column[int(i)], int(gaps[i])) for i in bad})
 
 
-def _said(window: CustomWindow, windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What a user's window said, each window once, in order."""
-    for start, end in windows:
-        if end <= start:
-            raise DataError(
-                f"{type(window).__name__}.assign gave a window that ends at {int(end)}, not after its start {int(start)}.",
-                fix="Let assign return (start, end) with start < end.",
-            )
-    return sorted({(int(start), int(end)) for start, end in windows})
+def _what_is_wrong(value: Any, gap: int) -> str:
+    if value is None:
+        return "the session gap is null"
+    return "the session gap is not positive" if gap <= 0 else "the session gap is too long"
 
 
 def _custom(window: CustomWindow, rows: pl.DataFrame, times: Array) -> Assigned:
     visible = rows.select(c for c in rows.columns if not c.startswith(HIDDEN))
     found = [
-        (number, int(start), int(end))
+        (number, start, end)
         for number, row in enumerate(visible.iter_rows(named=True))
-        for start, end in _said(window, window.assign(Instant(int(times[number])), row))
+        for start, end in windows_said(window, Instant(int(times[number])), row)
     ]
     row, start, end = (
         (np.array(part, np.int64) for part in zip(*found, strict=True)) if found else (np.zeros(0, np.int64),) * 3

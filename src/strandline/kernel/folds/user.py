@@ -14,6 +14,7 @@ from strandline.errors import DataError
 from strandline.kernel.folds.fold import Fields, Parts
 from strandline.kernel.groups import Array, Groups
 from strandline.model.aggregates import Aggregate
+from strandline.model.users import ask, kept_text, output_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,64 +30,52 @@ class UserFold:
         columns = [rows[column].to_list() for column in self.aggregate.columns]
         values = list(zip(*columns, strict=True)) if columns else [()] * groups.length
         times_each = [1] * groups.length if weights is None else weights.tolist()
-        texts = []
+        texts, start_text = [], self._start()
         for start, end in _ranges(groups):
-            held = self.aggregate.start()
+            held = json.loads(start_text)  # each its own, though `start` should give the same list every time
             for row, weight in zip(values[start:end], times_each[start:end], strict=True):
                 held = self._add(held, row, weight)
-            texts.append(self._encode(held))
+            texts.append(kept_text(self.aggregate, held))
         return self._parts(texts)
 
     def merge(self, parts: Parts, groups: Groups) -> Parts:
         """Merge the accumulators of each group from the first to the last."""
         if groups.all_single:
             return parts
-        held = [json.loads(text) for text in parts[0].to_list()]
+        held, who = [json.loads(text) for text in parts[0].to_list()], f"{self._name}.merge"
         texts = []
         for start, end in _ranges(groups):
             merged = held[start]
             for other in held[start + 1 : end]:
-                merged = self.aggregate.merge(merged, other)
-            texts.append(self._encode(merged))
+                merged = ask(who, self.aggregate.merge, merged, other)
+            texts.append(kept_text(self.aggregate, merged))
         return self._parts(texts)
 
     def show(self, parts: Parts) -> pl.Series:
         """What the user's `output` gives, as the type that `result` says."""
-        shown = [self.aggregate.output(json.loads(text)) for text in parts[0].to_list()]
-        try:
-            return pl.Series(shown, dtype=self.output, strict=True)
-        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
-            raise DataError(
-                f"{self._name}.output gave a value that is no {self.aggregate.result}: {error}",
-                fix=f"Return a {self.aggregate.result} or None, or declare another `result`.",
-            ) from error
+        shown = [output_of(self.aggregate, json.loads(text)) for text in parts[0].to_list()]
+        return pl.Series(shown, dtype=self.output, strict=True)
 
     def empty(self, count: int) -> Parts:
         """The user's start."""
-        return self._parts([self._encode(self.aggregate.start())] * count)
+        return self._parts([self._start()] * count)
 
     @property
     def _name(self) -> str:
         return type(self.aggregate).__name__
 
+    def _start(self) -> str:
+        return kept_text(self.aggregate, ask(f"{self._name}.start", self.aggregate.start))
+
     def _add(self, held: Any, row: tuple[Any, ...], weight: int) -> Any:
         if weight >= 0:
-            return self.aggregate.add(held, *row)
+            return ask(f"{self._name}.add", self.aggregate.add, held, *row)
         remove = getattr(self.aggregate, "remove", None)
         if remove is None:
             raise DataError(
                 f"{self._name} cannot take rows back.", fix=f"Define {self._name}.remove(accumulator, *values)."
             )
-        return remove(held, *row)
-
-    def _encode(self, held: Any) -> str:
-        try:
-            return json.dumps(held, sort_keys=True, separators=(",", ":"))
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                f"The accumulator of {self._name} cannot be said in JSON: {error}.",
-                fix="Keep numbers, text, booleans, None, lists and dicts with text keys.",
-            ) from error
+        return ask(f"{self._name}.remove", remove, held, *row)
 
     def _parts(self, texts: list[str]) -> Parts:
         return [pl.Series("json", texts, dtype=pl.String)]
