@@ -77,7 +77,7 @@ def lived(plan: Plan, keys: int, folder: Path, *, ticks: int = 40) -> Life:
         if kernel.state.rows > keys:  # before it fills the memory
             raise Runaway(f"{kernel.state.rows:,} rows of state for {keys:,} keys, each of which came once")
     path = folder / f"{keys}.state"
-    path.write_bytes(to_bytes(kernel.state))
+    path.write_bytes(to_bytes(plan, kernel.state))
     mapped = pa.memory_map(str(path)).read_buffer()
     return Life(plan, from_bytes(plan, memoryview(mapped)), keys, kernel.number)
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import polars as pl
 import pytest
 
+import strandline as sl
 from strandline.errors import StateError
+from strandline.kernel.codec import encode
+from strandline.kernel.due import ENTRY, DueIndex
+from strandline.kernel.fingerprint import fingerprint
+from strandline.kernel.plan import Plan, plan_stage
+from strandline.kernel.segments import Segment, cut_blocks
+from strandline.kernel.state import State, from_bytes, to_bytes
 from strandline.testing import play
 from tests.states.write import CASES, HERE, Case, Piece, expectation_file, said, state_file
 
@@ -54,3 +62,47 @@ def test_the_state_of_another_stage_is_refused() -> None:
     _, piece, _ = stored("sessions")
     with pytest.raises(StateError, match="not that of stage"):
         piece.stages["stage"].restore(state_file("hopping", "stage").read_bytes())
+
+
+def counted(window: sl.Window | None = None, *, name: str = "stage", columns: str = "user string, n int, at timestamp",
+            aggregate: sl.AnyAggregate | None = None, **options: Any) -> Plan:  # fmt: skip
+    """A stage whose state has the same columns whatever its options are."""
+    source = sl.Flow("counted").source("events", sl.Rows(schema=columns), time="at")
+    options = {"trigger": sl.AfterWatermark(early=sl.AfterCount(2)), "lateness": "1m", **options}
+    stage = source.key_by("user").window(window or sl.Tumbling("1m"), **options)
+    return plan_stage(stage.aggregate(name, total=aggregate or sl.Sum("n")).node)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "window: Tumbling.size=60000000. there, Tumbling.size=3600000000. here": {"window": sl.Tumbling("1h")},
+    "window: .* offset=1000000": {"window": sl.Tumbling("1m", offset="1s")},
+    "lateness: 60000000 there, 120000000 here": {"lateness": "2m"},
+    "mode: accumulating there, discarding here": {"mode": "discarding"},
+    "on_time: if_any there, always here": {"on_time": "always"},
+    "trigger: .*count=2.*count=3": {"trigger": sl.AfterWatermark(early=sl.AfterCount(3))},
+    "aggregate total: .*where": {"aggregate": sl.Sum("n", where="n > 2")},
+    "aggregate total: .*over .int. there, .*over .smallint. here": {"columns": "user string, n smallint, at timestamp"},
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_state_with_the_same_columns_but_another_meaning_is_refused(what: str) -> None:
+    mine, other = counted(mode="accumulating"), counted(**{"mode": "accumulating", **OTHERS[what]})
+    assert mine.state_schema == other.state_schema
+    with pytest.raises(StateError, match=f"not that of stage 'stage', or the stage was changed: {what}"):
+        from_bytes(other, to_bytes(mine, State()))
+
+
+def test_a_stage_may_be_described_again_and_named_otherwise() -> None:
+    assert from_bytes(counted(name="other"), to_bytes(counted(), State())) == State()
+    assert fingerprint(counted(allow_loss=True)) == fingerprint(counted())
+
+
+def test_an_index_of_what_is_due_with_other_columns_is_refused() -> None:
+    plan = counted()
+    entries = pl.DataFrame({name: [1] for name in ENTRY}, schema={**ENTRY, "window_end": pl.Int32})
+    run = Segment(0, 0, 0, cut_blocks(entries))
+    with pytest.raises(StateError, match="not those of an index of what is due"):
+        from_bytes(plan, encode([run], kind="state", about=fingerprint(plan)))
+    with pytest.raises(StateError, match="not those of an index of what is due"):
+        DueIndex.from_bytes(encode([run], kind="due"))

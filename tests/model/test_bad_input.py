@@ -42,6 +42,10 @@ SPANS: dict[str, Callable[[], Any]] = {
     "text or a timedelta, not 10.": lambda: sl.Span.of(10),  # type: ignore[arg-type]
     "text or a timedelta, not None": lambda: sl.Span.of(None),  # type: ignore[arg-type]
     "finer than a microsecond": lambda: sl.Span.of("0.5us"),
+    "'3660001d' is longer than 10,000 years": lambda: sl.Span.of("3660001d"),
+    "The span '-999999999d' is longer than 10,000 years": lambda: sl.Span.of(timedelta(days=-999_999_999)),
+    "'999999999d' is longer than 10,000 years": lambda: windowed(lateness=timedelta(days=999_999_999)),
+    f"The span '{'9' * 5000}s' cannot be read": lambda: sl.Span.of("9" * 5000 + "s"),
     "lateness='-1s' is negative": lambda: windowed(lateness=NEGATIVE),
     "'soon' cannot be read": lambda: windowed(lateness="soon"),
     "delay='-1s' is too short": lambda: sl.Bounded(NEGATIVE),
@@ -60,6 +64,10 @@ WINDOWS: dict[str, Callable[[], Any]] = {
     "size='-1s' is not positive": lambda: sl.Tumbling(NEGATIVE),
     "A window of size zero": lambda: sl.Tumbling("0d"),
     "size zero holds no event": lambda: sl.Tumbling("0mo", zone="UTC"),
+    "A window of 12001mo is longer than 1000 years": lambda: sl.Tumbling("12001mo"),
+    "A window of 366001d is longer than 1000 years": lambda: sl.Tumbling("366001d", zone="UTC"),
+    "A window of 60000w is longer than 1000 years": lambda: sl.Tumbling("60000w", zone="UTC"),
+    "is longer than 10,000 years": lambda: sl.Tumbling(sl.Span(2**70)),
     "'Europe/Berln' is not known": lambda: sl.Tumbling("1d", zone="Europe/Berln"),
     "does not follow a calendar": lambda: sl.Tumbling("1h", zone="Europe/Berlin"),
     "zone= and zone_column= are both given": lambda: sl.Tumbling("1d", zone="UTC", zone_column="zone"),
@@ -70,6 +78,11 @@ WINDOWS: dict[str, Callable[[], Any]] = {
     "a gap_column, and not both": lambda: sl.Session("1s", gap_column="gap"),
     "gap='0s' is not positive": lambda: sl.Session("0s"),
     "ttl='0s' is not positive": lambda: sl.Global(ttl="0s"),
+    "gap_column=4 names no column": lambda: sl.Session(gap_column=4),  # type: ignore[arg-type]
+    "zone_column=5 names no column": lambda: sl.Tumbling("1d", zone_column=5),  # type: ignore[arg-type]
+    "inclusive='no' is neither True nor False": lambda: sl.Session("1m", inclusive="no"),  # type: ignore[arg-type]
+    "coalesce='no' is neither": lambda: windowed(coalesce="no"),
+    "allow_loss='no' is neither": lambda: windowed(allow_loss="no"),
     "the class Tumbling itself is no window": lambda: windowed(sl.Tumbling),
     "'1m' is no window": lambda: windowed("1m"),
     "mode='retract' is not known": lambda: windowed(mode="retract"),
@@ -85,6 +98,8 @@ TRIGGERS: dict[str, Callable[[], Any]] = {
     "AfterAll needs at least one": sl.AfterAll,
     "from 1, not 0": lambda: sl.AfterCount(0),
     "from 1, not 1.5": lambda: sl.AfterCount(1.5),  # type: ignore[arg-type]
+    "exact='no' is neither": lambda: sl.AfterCount(3, exact="no"),  # type: ignore[arg-type]
+    "crossing=1 is neither": lambda: sl.When("n > 3", crossing=1),  # type: ignore[arg-type]
     "needs a delay or aligned_to=": sl.AfterProcessingTime,
     "AfterProcessingTime is negative": lambda: sl.AfterProcessingTime(NEGATIVE),
     "aligned_to= must be a positive span": lambda: sl.AfterProcessingTime(aligned_to="0s"),
@@ -100,6 +115,9 @@ AGGREGATES: dict[str, Callable[[], Any]] = {
     "Ewma takes the name": lambda: sl.Ewma(3, half_life="1m"),  # type: ignore[arg-type]
     "where= of Count takes text": lambda: sl.Count(where=Column()),  # type: ignore[arg-type]
     "by= of TopK takes text": lambda: sl.TopK("user", 3, by=Column()),  # type: ignore[arg-type]
+    "exact=0 is neither": lambda: sl.Sum("amount", exact=0),  # type: ignore[arg-type]
+    "population='no' is neither": lambda: sl.Variance("amount", population="no"),  # type: ignore[arg-type]
+    "population=None is neither": lambda: sl.StdDev("amount", population=None),  # type: ignore[arg-type]
     "q=95 is no quantile": lambda: sl.Quantile("amount", 95),
     "q=() is no quantile": lambda: sl.Quantile("amount", ()),
     "error='small' is out of range": lambda: sl.Quantile("amount", 0.5, error="small"),  # type: ignore[arg-type]
@@ -132,6 +150,8 @@ FLOWS: dict[str, Callable[[], Any]] = {
     ),
     "'a b' cannot be the name of a stage": lambda: windowed().aggregate("a b", n=sl.Count()),
     "buckets=0 is out of range": lambda: sl.Flow("f", buckets=0),
+    "buckets=True is out of range": lambda: sl.Flow("f", buckets=True),
+    "advance_when_idle='no' is neither": lambda: sl.Bounded("1s", advance_when_idle="no"),  # type: ignore[arg-type]
     "buckets='4' is out of range": lambda: sl.Flow("f", buckets="4"),  # type: ignore[arg-type]
     "[1, 2] is no source": lambda: source([1, 2]),
     "time=None names no column": lambda: orders(time=None),

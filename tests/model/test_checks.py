@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from typing import Any
 
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 
 import strandline as sl
 from strandline.errors import CheckFailed
@@ -87,7 +91,12 @@ def fires(trigger: Any, **options: Any) -> sl.Stage:
     return stage(trigger=trigger, **options)
 
 
-COUNTED = sl.Repeatedly(sl.AfterCount(3))
+def behind(before: sl.Stream, window: Any = HOURS, **aggregates: Any) -> sl.Stage:
+    return before.key_by("user").window(window).aggregate("three", **(aggregates or {"n": sl.Count()}))
+
+
+COUNTED, EACH = sl.Repeatedly(sl.AfterCount(3)), sl.Repeatedly(sl.AfterCount(1))
+HOPS = sl.Hopping("1m", every="30s")
 REFUSED: dict[str, Any] = {
     # columns
     "keyed by 'usr', which is not there": lambda: stage(keys=("usr",)),
@@ -132,6 +141,8 @@ REFUSED: dict[str, Any] = {
     "can lose the last events of a window": lambda: fires(COUNTED),
     "of stage 'one' can lose the last": lambda: fires(sl.Never()),
     "can lose late events": lambda: fires(sl.AfterWatermark(late=sl.AfterCount(3)), lateness="1m"),
+    "can lose the last events of a key: nothing is sure to fire when the input ends": lambda: stage(
+        sl.Global(), trigger=COUNTED),
     "can lose what a key has when its ttl is over": lambda: stage(sl.Global(ttl="1h")),
     # twice
     "The stage 'two' would count twice": lambda: second(first=stage(lateness="1m")),
@@ -157,6 +168,41 @@ REFUSED: dict[str, Any] = {
     "The panes of the global window of 'one' have no end": lambda: second(
         first=stage(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1)), mode="retracting")),
     "Nothing bounds the windows of 'one'": lambda: second(first=stage(Unbounded(), timestamp="earliest")),
+    "The panes of the global window of 'one' carry the time of the earliest event": lambda: second(
+        first=stage(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1)), mode="retracting", timestamp="earliest")),
+    "global window of 'one' carry the time of the earliest": lambda: behind(
+        second(sl.Global(), first=stage(sl.Global(), trigger=EACH, mode="retracting", timestamp="earliest"),
+               trigger=EACH, mode="retracting", timestamp="latest")),
+    "The panes of the global window of 'two' have no end": lambda: behind(
+        second(sl.SameWindow(), first=stage(sl.Global(), trigger=EACH, mode="retracting"), trigger=EACH, mode="retracting")),
+    # an insert and its retraction
+    ".where(\"op = 'insert'\") reads op before stage 'two'": lambda: second(first=stage(**REFINING).where("op = 'insert'")),
+    ".with_column('kind', 'upper(op)') reads op": lambda: second(first=stage(**REFINING).with_column("kind", "upper(op)")),
+    ".select('op as kind') reads op": lambda: second(first=stage(**REFINING).select("user", "op as kind")),
+    ".where('now() > window_end') reads the clock before stage 'two'": lambda: second(
+        first=stage(**REFINING).where("now() > window_end")),
+    ".with_column('seen', 'now()') reads the clock": lambda: second(first=stage(**REFINING).with_column("seen", "now()")),
+    "The key 'op' reads op": lambda: stage(**REFINING).key_by("op").window(HOURS).aggregate("two", n=sl.Count()),
+    "The aggregate 'most' reads op": lambda: second(aggregates={"most": sl.Max("op")}),
+    "The aggregate 'top' reads op": lambda: second(aggregates={"top": sl.TopK("user", 2, by="op")}),
+    "where= of 'n' reads op": lambda: second(aggregates={"n": sl.Count(where="op = 'insert'")}),
+    "where= of 'm' reads the clock": lambda: second(aggregates={"m": sl.Merge("total", where="now() > window_end")}),
+    "OnEvent(\"op = 'retract'\") reads op": lambda: second(
+        trigger=sl.AfterWatermark(early=sl.OnEvent("op = 'retract'"))),
+    ".where(\"op = 'x'\") reads op": lambda: second(
+        first=stage(**REFINING).select("user", "op").with_column("op", "op").where("op = 'x'")),
+    # overlap
+    "m=Merge in stage 'two' would count every event several times": lambda: second(
+        first=stage(HOPS), aggregates={"m": sl.Merge("total")}),
+    "m=Merge in stage 'three' would count every event several times": lambda: behind(
+        second(sl.SameWindow(), first=stage(HOPS), aggregates={"total": sl.Merge("total")}), m=sl.Merge("total")),
+    "count a pane several times (stage 'three')": lambda: behind(
+        second(sl.SameWindow(), first=stage(HOPS)), sl.Hopping("1h", every="30m")),
+    # what a Merge rolls up
+    "m=Merge('total') of stage 'two' rolls up what 'one' computed, not the column": lambda: second(
+        first=stage().with_column("total", "total * 2"), aggregates={"m": sl.Merge("total")}),
+    "not the column 'total' that was made of it since": lambda: second(
+        first=stage().select("user", "pane_index as total"), aggregates={"m": sl.Merge("total")}),
     # the flow
     "The flow 'f' reads nothing": lambda: sl.Flow("f"),
 }  # fmt: skip
@@ -195,6 +241,33 @@ ALLOWED: dict[str, Any] = {
         first=stage(aggregates={"q": sl.Quantile("amount", 0.5)}), aggregates={"m": sl.Merge("q")}),
     "a global window's panes by the latest event": lambda: second(
         first=stage(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1)), mode="retracting", timestamp="latest")),
+    "a retraction's op where no stage follows": lambda: stage(**REFINING).where("op = 'insert'").with_column("seen", "now()"),
+    "op and the clock where nothing is taken back": lambda: second(
+        first=stage().where("op = 'insert'").with_column("seen", "now()"), aggregates={"most": sl.Max("op")}),
+    "what an insert and its retraction share": lambda: second(
+        first=stage(**REFINING).where("pane_timing = 'late' and pane_index > 0 and not pane_is_last").select(
+            "user", "op", "window_start as minute")),
+    "another op": lambda: second(
+        first=stage(**REFINING).with_column("op", "user").where("op = 'x'"), aggregates={"most": sl.Max("op")}),
+    "a trigger that asks the clock about aggregates": lambda: second(
+        trigger=sl.AfterWatermark(early=sl.When("now() > window_end"))),
+    "the clock before the first stage": lambda: second(first=orders().with_column("seen", "now()").key_by("user").window(
+        MINUTES, **REFINING).aggregate("one", seen=sl.Max("seen")), aggregates={"seen": sl.Max("seen")}),
+    "the earliest time in windows without end": lambda: second(
+        sl.SameWindow(), first=stage(sl.Global(), trigger=EACH, mode="retracting", timestamp="earliest"), trigger=EACH),
+    "the latest time through the same window without end": lambda: behind(
+        second(sl.SameWindow(), first=stage(sl.Global(), trigger=EACH, mode="retracting", timestamp="latest"),
+               trigger=EACH, mode="retracting", timestamp="latest")),
+    "a merge of the same hopping windows": lambda: second(
+        sl.SameWindow(), first=stage(HOPS), aggregates={"m": sl.Merge("total")}),
+    "a merge of hops as long as their windows": lambda: second(
+        first=stage(sl.Hopping("1m", every="1m")), aggregates={"m": sl.Merge("total")}),
+    "tumbling behind hopping": lambda: second(first=stage(HOPS)),
+    "a merge of a column that was dropped": lambda: second(
+        first=stage().select("user", "pane_index as other"), aggregates={"m": sl.Merge("total")}),
+    "a merge of a column that was left alone": lambda: second(
+        first=stage().select("user", "total as total", "total * 2 as twice").with_column("total", "total"),
+        aggregates={"m": sl.Merge("total")}),
     "windows with a known bound": lambda: second(first=stage(Short(), timestamp="earliest")),
 }  # fmt: skip
 
@@ -272,3 +345,109 @@ def test_a_stage_over_what_a_source_rejected_is_refused_because_those_rows_have_
     events.rejected.key_by("user").window(sl.Tumbling("1m")).aggregate("bad", n=sl.Count())
     with pytest.raises(sl.StrandlineError, match="rows without a usable time"):
         flow.check()
+
+
+LEAVES = st.sampled_from(
+    [
+        sl.AfterCount(1),
+        sl.AfterCount(3, exact=True),
+        sl.AfterProcessingTime("90s"),
+        sl.AfterProcessingTime(aligned_to="1m"),
+        sl.When("total > 3", crossing=True),
+        sl.OnEvent("user = 'ann'"),
+        sl.AfterClose(),
+        sl.Never(),
+        sl.AfterWatermark(),
+    ]
+)
+TRIGGERS = st.recursive(
+    LEAVES,
+    lambda part: st.one_of(
+        st.builds(sl.Repeatedly, part),
+        st.builds(sl.OrFinally, part, part),
+        st.builds(sl.AfterWatermark, early=st.none() | part, late=st.none() | part),
+        st.lists(part, min_size=1, max_size=3).flatmap(
+            lambda parts: st.sampled_from([sl.AfterAny, sl.AfterAll, sl.AfterEach]).map(lambda kind: kind(*parts))
+        ),
+    ),
+    max_leaves=5,
+)
+KINDS_OF_WINDOWS = st.sampled_from([MINUTES, HOPS, sl.Session("1m"), sl.Global(), sl.Global(ttl="1h"), Unbounded()])
+
+
+def offered(fix: str, given: Any) -> list[Any]:
+    """The triggers that a fix says to write, made as it says."""
+    match = re.fullmatch(r"Write (.*); allow_loss=True if that is meant\.", fix)
+    assert match is not None, fix
+    return [_made(text, given) for text in match[1].split(", or ")]
+
+
+def _made(text: str, given: Any) -> Any:
+    option, _, said = text.partition("=")
+    now = {"trigger": given, "early": getattr(given, "early", None), "late": getattr(given, "late", None)}
+    said = re.sub(r"<what (\w+)= is now>", r"now['\1']", said)
+    made = eval(said, {**vars(sl), "now": now})  # texts of our own
+    return dataclasses.replace(given, late=made) if option == "late" else made
+
+
+@settings(max_examples=300, deadline=None)
+@given(KINDS_OF_WINDOWS, TRIGGERS, st.sampled_from(["0s", "1m"]))
+def test_who_follows_the_fix_of_a_trigger_that_loses_events_is_let_through(
+    window: Any, trigger: Any, lateness: str
+) -> None:
+    try:
+        stage(window, trigger=trigger, lateness=lateness).flow.check()
+    except CheckFailed as failed:
+        (problem,) = failed.problems
+        event(problem.what)
+        if not (isinstance(window, sl.Global) and window.ttl is not None):
+            assert "ttl" not in str(problem)
+        for mended in offered(problem.fix, trigger):
+            assert problems(stage(window, trigger=mended, lateness=lateness)) == []
+
+
+@pytest.mark.parametrize(
+    ("trigger", "options", "fix"),
+    [
+        (sl.AfterCount(3), {}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose())), or trigger=AfterWatermark(early=AfterCount(3))"),
+        (COUNTED, {}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose())), or trigger=AfterWatermark(early=AfterCount(3))"),
+        (COUNTED, {"window": sl.Global()}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose()))"),
+        (sl.Never(), {}, "trigger=AfterClose(), or trigger=AfterWatermark()"),
+        (sl.AfterWatermark(), {"window": sl.Global(ttl="1h")}, "trigger=AfterClose()"),
+        (sl.AfterWatermark(late=COUNTED), {"lateness": "1m"}, "late=AfterAny(AfterCount(3), AfterClose())"),
+        (sl.AfterWatermark(late=sl.When("total > 3 and user <> 'somebody with quite a long name'")), {"lateness": "1m"},
+         "late=AfterAny(<what late= is now>, AfterClose())"),
+    ],
+)  # fmt: skip
+def test_the_fix_of_a_trigger_that_loses_events_can_be_copied(trigger: Any, options: Any, fix: str) -> None:
+    with pytest.raises(CheckFailed) as failed:
+        stage(trigger=trigger, **options).flow.check()
+    assert failed.value.problems[0].fix == f"Write {fix}; allow_loss=True if that is meant."
+
+
+@pytest.mark.parametrize(
+    "stream", [orders().with_column("at", "at + interval 1 hour"), orders().select("user", "n", "now() as at")]
+)
+def test_a_time_column_that_is_made_anew_is_a_risk(stream: sl.Stream) -> None:
+    stream.key_by("user").window(MINUTES).aggregate("one", n=sl.Count())
+    (risk,) = stream.flow.check()
+    assert "makes the column 'at' anew, and the time of an event stays as it was read: the stage 'one'" in risk
+
+
+def test_a_time_column_that_is_left_alone_or_dropped_is_no_risk() -> None:
+    for stream in (
+        orders().with_column("at", "at"),
+        orders().select("user", "at"),
+        orders().select("user", "n as at2"),
+    ):
+        stream.key_by("user").window(MINUTES).aggregate("one", n=sl.Count())
+        assert stream.flow.check() == []
+    assert second(first=stage().with_column("at", "window_start")).flow.check() == []
+
+
+def test_a_merge_over_windows_that_may_overlap_is_a_risk() -> None:
+    (risk,) = second(first=stage(Short()), aggregates={"m": sl.Merge("total")}).flow.check()
+    assert "The stage 'two' merges panes of Short: should its windows overlap" in risk
+    assert second(first=stage(Merging()), aggregates={"m": sl.Merge("total")}).flow.check() == []
+    assert second(sl.SameWindow(), first=stage(Short()), aggregates={"m": sl.Merge("total")}).flow.check() == []
+    assert second(first=stage(Short())).flow.check() == []

@@ -242,12 +242,18 @@ def test_books_that_do_not_balance_are_a_fault_that_play_reports() -> None:
         ([ProcessingTime(-1)], "processing time goes back"),
         ([Events([{"usr": "ann"}])], "Step 1, row 1 has a column 'usr'"),
         ([Events([{"user": 5}])], "column 'user': 5 is no string"),
+        ([Events([{"user": "a\ud800"}])], "column 'user': 'a\\ud800' holds half a character"),
         ([Events([{"at": "2026-01-01T12:00:00"}])], "has no time zone"),
         ([Events([5])], "no mapping"),  # type: ignore[list-item]
         (["tick"], "'tick' is no step"),
+        (Events([]), "play takes a list of steps, not Events("),
+        (Watermark(5), "play takes a list of steps"),
+        ("tick", "play takes a list of steps"),
+        ({}, "play takes a list of steps"),
+        (None, "play takes a list of steps"),
     ],
 )
-def test_a_step_that_makes_no_sense_is_refused_by_name(steps: list[Any], said: str) -> None:
+def test_a_step_that_makes_no_sense_is_refused_by_name(steps: Any, said: str) -> None:
     with pytest.raises(sl.TranscriptError) as caught:
         play(per_minute(), steps)
     assert said in caught.value.what
@@ -261,6 +267,11 @@ def test_a_transform_is_refused_unless_it_is_skipped_by_name() -> None:
     assert play(stage, steps, skip=["clean"])[1][0]["total"] == 5
     with pytest.raises(sl.TranscriptError, match="skip names 'claen'"):
         play(stage, steps, skip=["clean", "claen"])
+    with pytest.raises(sl.TranscriptError, match="skip='clean' is no list") as caught:
+        play(stage, steps, skip="clean")
+    assert caught.value.fix == "Write skip=['clean']."
+    with pytest.raises(sl.TranscriptError, match="skip=3 is no list"):
+        play(stage, steps, skip=3)  # type: ignore[arg-type]
 
 
 def test_an_expression_that_only_spark_knows_is_never_skipped() -> None:
@@ -282,6 +293,12 @@ def test_what_check_refuses_is_refused_by_play() -> None:
         ("spark", {}, "There is no runner 'spark'"),
         ("oracle", {"buckets": 3}, "has no option 'buckets'"),
         ("kernel", {"bucket": 3}, "has no option 'bucket'"),
+        ("kernel", {"tasks": "3"}, "tasks='3' is no number of tasks"),
+        ("kernel", {"tasks": 0}, "tasks=0 is no number of tasks"),
+        ("kernel", {"tasks": True}, "tasks=True is no number of tasks"),
+        ("kernel", {"buckets": 2.0}, "buckets=2.0 is no number of buckets"),
+        ("kernel", {"buckets": 65_537}, "buckets=65537 is no number of buckets"),
+        (["kernel"], {}, "There is no runner"),
     ],
 )
 def test_an_unknown_runner_or_option_is_refused_by_name(runner: str, options: dict[str, Any], said: str) -> None:

@@ -31,6 +31,12 @@ def test_the_outermost_trigger_may_be_fixed(kind: type[Trigger]) -> None:
     assert isinstance(find(triggers(kind), lambda _: True), kind)
 
 
+def test_a_misspelt_kind_of_window_gets_the_nearest_name() -> None:
+    with pytest.raises(sl.DescriptionError, match="no kind of window 'sesion'") as caught:
+        find(cases(window="sesion"), lambda _: True)
+    assert "'session'" in caught.value.fix
+
+
 @settings(max_examples=examples(30))
 @given(flows(window="hopping", trigger=Repeatedly, mode="retracting", late=True))
 def test_everything_about_a_flow_may_be_fixed(stage: Any) -> None:

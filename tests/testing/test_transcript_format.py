@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import strandline as sl
 from strandline.testing.constructors import construct
 from strandline.testing.judging import differences, judge
-from strandline.testing.transcripts import read_transcript, typed
+from strandline.testing.transcripts import load_transcript, read_transcript, typed
 
 SOURCE = """
 name: x
@@ -86,9 +87,12 @@ def test_a_short_time_is_a_time_of_the_first_of_january_2026(short: Any, long: A
     ("text", "said"),
     [
         ("[]", "no mapping"),
-        ("{name: [", "is no YAML"),
+        ("{name: [", "cannot be read as YAML"),
         ("name: x\nshows: y\n", "has no 'source'"),
         (SOURCE + "tick: []", "has 'tick', which is not known"),
+        (SOURCE + "name: z", "the key 'name' stands twice"),
+        (SOURCE + "ticks: [{events: [{user: a, user: b}]}]", "the key 'user' stands twice"),
+        (SOURCE + "books: {events: {rows: 1}, 'events': {}}", "the key 'events' stands twice"),
     ],
 )
 def test_a_document_that_cannot_be_understood_is_refused_by_name(text: str, said: str) -> None:
@@ -112,12 +116,31 @@ def test_a_document_that_cannot_be_understood_is_refused_by_name(text: str, said
         ("ticks: [{watermark: noon}]", "'noon' cannot be read"),
         ("ticks: [{panes: [{usr: ann}]}]", "no column 'usr'"),
         ("ticks: [{panes: [5]}]", "5 is no row"),
+        ("books: {evnts: {rows: 0}}", "books has 'evnts'"),
+        ("books: {events: {row: 0}}", "books of 'events' has 'row'"),
+        ("books: {events: 0}", "books of 'events' is 0, no mapping"),
+        ("books: 3", "books is 3, no mapping"),
     ],
 )
 def test_a_part_that_cannot_be_understood_is_refused_by_name(rest: str, said: str) -> None:
     with pytest.raises(sl.TranscriptError) as caught:
         judge(read_transcript(SOURCE + rest))
     assert said in caught.value.what
+
+
+def test_a_transcript_is_loaded_by_its_path_as_text_or_not(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(SOURCE)
+    assert load_transcript(str(tmp_path / "x.yaml")).name == load_transcript(tmp_path / "x.yaml").name == "x"
+
+
+def test_a_transcript_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(sl.TranscriptError, match=r"y\.yaml"):
+        load_transcript(tmp_path / "y.yaml")
+    (tmp_path / "z.yaml").write_bytes(b"\xff")
+    with pytest.raises(sl.TranscriptError, match=r"z\.yaml"):
+        load_transcript(tmp_path / "z.yaml")
+    with pytest.raises(sl.TranscriptError, match="None"):
+        load_transcript(None)  # type: ignore[arg-type]
 
 
 def found(ticks: str, flow: str = FLOW) -> list[str]:

@@ -4,7 +4,7 @@
     streams  for each schema one Arrow IPC stream: the schema, one record batch per block, the end mark;
              uncompressed, each batch's body on a 64-byte boundary. With one schema, as is usual, any Arrow reader
              opens the file as a stream from byte 64
-    index    JSON: kind, schemas [offset, length, checksum], segments with their blocks
+    index    JSON: kind, about (what the rows mean, as texts), schemas [offset, length, checksum], segments with their blocks
              [offset, length, checksum, rows, least hash, greatest hash, least time, greatest time]
     trailer  32 bytes: index offset (u64), index length (u64), index checksum (u32), zeros (u32), the magic again
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,8 +39,8 @@ UPGRADES: Final[dict[int, Callable[[pa.Buffer], pa.Buffer]]] = {}
 Extent = list[int]
 
 
-def encode(segments: Sequence[Segment], *, kind: str) -> bytes:
-    """Write segments as one file. `kind` says what the rows are, such as "state" or "due".
+def encode(segments: Sequence[Segment], *, kind: str, about: Mapping[str, str] | None = None) -> bytes:
+    """Write segments as one file. `kind` says what the rows are, such as "state" or "due"; `about` what they mean.
 
     Law: `decode(encode(segments, kind=kind)) == segments`, and equal rows give equal bytes.
     """
@@ -57,7 +57,7 @@ def encode(segments: Sequence[Segment], *, kind: str) -> bytes:
             if segment.schema == schema:
                 entries[place] = _segment_entry(file, segment, number)
         file.add(END_OF_STREAM)
-    return file.closed({"kind": kind, "schemas": extents, "segments": entries})
+    return file.closed({"kind": kind, "about": dict(about or {}), "schemas": extents, "segments": entries})
 
 
 def decode(buffer: bytes | memoryview | pa.Buffer, *, kind: str | None = None) -> list[Segment]:
@@ -69,6 +69,13 @@ def decode(buffer: bytes | memoryview | pa.Buffer, *, kind: str | None = None) -
     strandline.errors.StateError: The state is damaged: the file does not begin as a Strandline state file does.
       fix: Restore the file from a copy, or start from an earlier tick or savepoint.
     """
+    return decode_with_about(buffer, kind=kind)[1]
+
+
+def decode_with_about(
+    buffer: bytes | memoryview | pa.Buffer, *, kind: str | None = None
+) -> tuple[dict[str, str], list[Segment]]:
+    """The same, and before it what the file says `about` its rows."""
     file = _current(pa.py_buffer(buffer))
     index, limit = _index(file)
     if kind is not None and index["kind"] != kind:
@@ -77,7 +84,8 @@ def decode(buffer: bytes | memoryview | pa.Buffer, *, kind: str | None = None) -
             fix=f"Give the file that was written as {kind!r}.",
         )
     schemas = [_schema(file, limit, number, extent) for number, extent in enumerate(index["schemas"])]
-    return [_segment(file, limit, number, entry, schemas) for number, entry in enumerate(index["segments"])]
+    segments = [_segment(file, limit, number, entry, schemas) for number, entry in enumerate(index["segments"])]
+    return index["about"], segments
 
 
 class _File:

@@ -10,12 +10,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from strandline.errors import StateError
 from strandline.kernel.codec import decode, encode
 from strandline.kernel.segments import Block, Reads, Segment, cut_blocks, frame_of
 from strandline.kernel.tiers import MERGE_BUDGET, plan
 from strandline.model.time import Instant
 
 ENTRY: Final = {"due": pl.Int64, "hash": pl.UInt64, "window_start": pl.Int64, "window_end": pl.Int64}
+_STORED: Final = pl.DataFrame(schema=ENTRY).to_arrow().schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,18 @@ class DueIndex:
     @classmethod
     def from_bytes(cls, buffer: bytes | memoryview | pa.Buffer) -> DueIndex:
         """The index in a file."""
-        return cls(tuple(decode(buffer, kind="due")))
+        return cls.of_runs(decode(buffer, kind="due"))
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[Segment]) -> DueIndex:
+        """The index of runs that were stored; StateError when they have other columns."""
+        for run in runs:
+            if not run.schema.equals(_STORED):
+                raise StateError(
+                    f"The columns {run.schema.names} are not those of an index of what is due.",
+                    fix="Use the version of Strandline that wrote the file.",
+                )
+        return cls(tuple(runs))
 
 
 def _front(blocks: Sequence[Block], count: int) -> Iterator[Block]:

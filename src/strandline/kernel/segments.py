@@ -285,7 +285,12 @@ def _emptied(block: Block) -> Block:
 
 def frame_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pl.DataFrame:
     """Batches of one schema as a frame. Convert many at once: a conversion costs more than finding a few rows does."""
-    frame = pl.from_arrow(pa.Table.from_batches(batches, schema).combine_chunks())
+    table = pa.Table.from_batches(batches, schema)
+    try:
+        frame = pl.from_arrow(table.combine_chunks())
+    except pa.ArrowIndexError:
+        # Lists that are all empty may have values without a buffer but with an offset, over which Arrow stumbles.
+        frame = pl.from_arrow(table).rechunk()
     assert isinstance(frame, pl.DataFrame)  # a table, and not an array, went in
     return frame
 

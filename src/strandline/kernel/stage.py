@@ -78,7 +78,7 @@ class StageKernel:
 
     def encode(self) -> bytes:
         """The state as bytes."""
-        return to_bytes(self.state)
+        return to_bytes(self.plan, self.state)
 
     def restore(self, data: bytes, *, number: int | None = None) -> None:
         """Take up the state in these bytes."""

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.errors import StateError
-from strandline.kernel.codec import decode, encode
+from strandline.kernel.codec import decode_with_about, encode
 from strandline.kernel.due import DueIndex
+from strandline.kernel.fingerprint import fingerprint, require_same
 from strandline.kernel.fire import closing
 from strandline.kernel.groups import Groups
 from strandline.kernel.merge import combine, newest
@@ -146,11 +147,11 @@ def _due_within(index: DueIndex, least: int, greatest: int) -> DueIndex:
     return DueIndex().add(mine)
 
 
-def to_bytes(state: State) -> bytes:
-    """The state as one file."""
+def to_bytes(plan: Plan, state: State) -> bytes:
+    """The state as one file, which says what stage it is of."""
     rows = [segment for number in sorted(state.slices) for segment in state.slices[number]]
     due = [replace(run, slice=i) for i, name in enumerate(INDEXES) for run in getattr(state, name).runs]
-    return encode([*rows, *due], kind="state")
+    return encode([*rows, *due], kind="state", about=fingerprint(plan))
 
 
 def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
@@ -158,7 +159,9 @@ def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
     slices: dict[int, tuple[Segment, ...]] = {}
     due: dict[int, tuple[Segment, ...]] = {}
     expected = pl.DataFrame(schema=plan.state_schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-    for segment in decode(data, kind="state"):
+    about, segments = decode_with_about(data, kind="state")
+    require_same(plan, about)
+    for segment in segments:
         is_due = segment.schema.names[0] == "due"
         if not is_due and not segment.schema.equals(expected):
             raise StateError(
@@ -167,7 +170,7 @@ def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
             )
         target = due if is_due else slices
         target[segment.slice] = (*target.get(segment.slice, ()), segment)
-    return State(slices=slices, **{name: DueIndex(due.get(i, ())) for i, name in enumerate(INDEXES)})
+    return State(slices=slices, **{name: DueIndex.of_runs(due.get(i, ())) for i, name in enumerate(INDEXES)})
 
 
 def together(states: Sequence[State]) -> State:

@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, TypeAlias
 
 from strandline.errors import DescriptionError, told
+from strandline.model.options import require_boolean
 from strandline.model.time import Span
 from strandline.model.types import Schema, Type
 
@@ -31,6 +32,8 @@ class _OfAColumn:
 
     def __post_init__(self) -> None:
         _require_texts(self)
+        for option in ("exact", "population"):
+            require_boolean(option, getattr(self, option, False))
 
 
 def _require_texts(aggregate: object) -> None:
@@ -169,7 +172,8 @@ class ApproxDistinct:
 class Quantile:
     """A quantile, or several, from a mergeable sketch: each answer is within `error` (relative) of a true quantile.
 
-    Powers of two are cut into equal bins, by the bits of the number: bit-equal under any order and cut.
+    Powers of two are cut into equal bins, by the bits of the number: bit-equal under any order and cut. The error holds for
+    normal doubles: not for those nearer to zero than 2.3e-308, which have fewer bits than their bin asks for.
     One `q` gives a double; several give an array of doubles.
     """
 
@@ -256,8 +260,10 @@ class Merge(_OfAColumn):
 class Aggregate(ABC):
     """A user's own aggregate in plain Python: subclass it.
 
-    The accumulator may be any value that JSON can say (it is stored as such, never pickled). `merge` must be
-    associative and commutative. Define `remove(accumulator, *values)` too, and the aggregate can take rows back; a row may be
+    As in SQL, nulls are passed over: a row in which one of `columns` is null is never given to `add`.
+    The accumulator may be any value that JSON can say and gives back unchanged (it is stored as such, never pickled): lists, not
+    tuples, and dicts with text keys. What `output` gives must be of the type that `result` says. `merge` must be
+    associative and commutative, and `add` too must not depend on the order of rows: rows of one tick come in any order. Define `remove(accumulator, *values)` too, and the aggregate can take rows back; a row may be
     taken back from an accumulator that never saw it, and merged later, so merge(a, remove(b, x)) must equal
     remove(merge(a, b), x).
 

@@ -7,12 +7,12 @@ the ones before them in the list found nothing about columns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.errors import CheckFailed, DescriptionError, StrandlineError
-from strandline.model.aggregates import NEVER, Aggregate, AnyAggregate, Mean, Merge, Sum, takes_back
-from strandline.model.firing import closes, ends, fires_once
+from strandline.model.chaining import CHAIN_RULES, merges, rewritten, steps_before, windows_of
+from strandline.model.firing import closes, ends, fires_once, or_at_close, without_loss
 from strandline.model.fitting import COLUMN_RULES, Problems, asked_columns, stateless
 from strandline.model.flow import (
     Flow,
@@ -26,10 +26,10 @@ from strandline.model.flow import (
     lineage,
     stage_before,
 )  # fmt: skip
-from strandline.model.lineage import base_of, lateness_of, longest, retracts, schema_of
+from strandline.model.lineage import lateness_of, schema_of
 from strandline.model.triggers import AfterWatermark
 from strandline.model.types import Schema
-from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session
+from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Window
 
 __all__ = ["asked_columns", "check", "check_node", "dangling", "risks"]
 
@@ -94,15 +94,32 @@ def _verb(node: Node) -> str | None:
 
 def risks(stage: StageNode) -> list[str]:
     """What is allowed and may still surprise."""
-    found = []
+    return [*_costs(stage), *_surprises(stage)]
+
+
+def _costs(stage: StageNode) -> Iterator[str]:
     if isinstance(stage.window, Global) and stage.window.ttl is None:
-        found.append(f"The stage {stage.name!r} keeps every key for ever: give Global(ttl=...) if keys come and go.")
+        yield f"The stage {stage.name!r} keeps every key for ever: give Global(ttl=...) if keys come and go."
     if isinstance(stage.window, Hopping) and stage.window.size // stage.window.every > MANY_PANES:
         count = stage.window.size // stage.window.every
-        found.append(
-            f"The stage {stage.name!r} shows each event in {count} windows: a longer every= shows fewer panes."
-        )
-    return found
+        yield f"The stage {stage.name!r} shows each event in {count} windows: a longer every= shows fewer panes."
+
+
+def _surprises(stage: StageNode) -> Iterator[str]:
+    origin = next(node for node in lineage(stage.parent) if isinstance(node, SourceNode | StageNode | SideNode))
+    for node in steps_before(stage):
+        if isinstance(origin, SourceNode) and origin.time in rewritten(node):
+            yield (
+                f"{_verb(node)} makes the column {origin.time!r} anew, and the time of an event stays as it was read: "
+                f"the stage {stage.name!r} puts it in its windows by that."
+            )
+    if isinstance(origin, StageNode) and merges(stage) and not isinstance(stage.window, SameWindow):
+        window = windows_of(origin)
+        if isinstance(window, CustomWindow) and not window.merging:
+            yield (
+                f"The stage {stage.name!r} merges panes of {type(window).__name__}: should its windows overlap, an event "
+                "would be counted once for each that has it."
+            )
 
 
 def _something(flow: Flow) -> Problems:
@@ -134,21 +151,35 @@ def _names(flow: Flow) -> Problems:
 def _loss(stage: StageNode, schema: Schema) -> Problems:
     if stage.allow_loss:
         return
-    lateness = lateness_of(stage)
+    lateness, ttl = lateness_of(stage), isinstance(stage.window, Global) and stage.window.ttl is not None
     if ends(stage.trigger, lateness, outermost=True):
         yield DescriptionError(
             f"The trigger of stage {stage.name!r} ends while events may still come: those after its last firing are never shown.",
-            fix="Wrap it in Repeatedly(...), or put it in AfterWatermark(early=...); allow_loss=True if that is meant.",
+            fix=_how_not_to_lose(stage, ttl=ttl),
         )
-    elif not closes(stage.trigger, lateness, ttl=isinstance(stage.window, Global) and stage.window.ttl is not None):
-        which = "late events" if isinstance(stage.trigger, AfterWatermark) else "the last events of a window"
-        if isinstance(stage.window, Global):
-            which = "what a key has when its ttl is over"
+    elif not closes(stage.trigger, lateness, ttl=ttl):
         yield DescriptionError(
-            f"The trigger of stage {stage.name!r} can lose {which}: nothing is sure to fire before the window is forgotten.",
-            fix="Add AfterClose(), as in AfterAny(..., AfterClose()), or use AfterWatermark(early=...); "
-            "allow_loss=True if that is meant.",
+            f"The trigger of stage {stage.name!r} can lose {_what_is_lost(stage, ttl=ttl)}",
+            fix=_how_not_to_lose(stage, ttl=ttl),
         )
+
+
+def _what_is_lost(stage: StageNode, *, ttl: bool) -> str:
+    if ttl:
+        return "what a key has when its ttl is over: nothing is sure to fire before the key is forgotten."
+    if isinstance(stage.trigger, AfterWatermark):
+        return "late events: nothing is sure to fire before the window is forgotten."
+    if isinstance(windows_of(stage), Global):
+        return "the last events of a key: nothing is sure to fire when the input ends."
+    return "the last events of a window: nothing is sure to fire before the window is forgotten."
+
+
+def _how_not_to_lose(stage: StageNode, *, ttl: bool) -> str:
+    """Each trigger that is offered is one that this rule accepts."""
+    offered = [f"trigger={text}" for text in without_loss(stage.trigger, endless=isinstance(windows_of(stage), Global))]
+    if isinstance(stage.trigger, AfterWatermark) and stage.trigger.late is not None and not ttl:
+        offered = [f"late={or_at_close(stage.trigger.late, 'what late= is now')}"]
+    return f"Write {', or '.join(offered)}; allow_loss=True if that is meant."
 
 
 def _timeless(stage: StageNode, schema: Schema) -> Problems:
@@ -173,81 +204,23 @@ def _counted_twice(stage: StageNode, schema: Schema) -> Problems:
             "shows all of it again.",
             fix=f"Let {earlier.name!r} be mode='retracting' (or 'discarding'), or show each window once: AfterClose().",
         )
-    if isinstance(stage.window, Hopping) and isinstance(earlier.window, Hopping):
+    if isinstance(stage.window, SameWindow) or not _overlap(windows_of(earlier)):
+        return
+    if merges(stage):
+        yield DescriptionError(
+            f"{merges(stage)[0][0]}=Merge in stage {stage.name!r} would count every event several times: the windows of "
+            f"{earlier.name!r} overlap, and each has the event.",
+            fix="Merge the panes of Tumbling windows, or use SameWindow().",
+        )
+    elif _overlap(stage.window):
         yield DescriptionError(
             f"Hopping windows over hopping windows count a pane several times (stage {stage.name!r}).",
             fix="Use SameWindow(), or Tumbling windows in the first stage.",
         )
 
 
-def _takes_back(stage: StageNode, schema: Schema) -> Problems:
-    if not retracts(stage.parent):
-        return
-    for name, aggregate in stage.aggregates:
-        try:
-            origin, base = base_of(stage, aggregate)
-        except StrandlineError:
-            continue  # said by another rule
-        merged = isinstance(aggregate, Merge)
-        if merged and _rounds(base, origin):
-            yield DescriptionError(
-                f"{name}=Merge of a {type(base).__name__} of floats in stage {stage.name!r} cannot be taken back exactly.",
-                fix="Let the earlier stage compute Sum(..., exact=True); a mean is that divided by Count().",
-            )
-            continue
-        if takes_back(base) == NEVER or (merged and takes_back(base) != "arithmetic"):
-            kind = f"Merge of {type(base).__name__}" if merged else type(base).__name__
-            hint = " Define remove() on it." if isinstance(base, Aggregate) else ""
-            yield DescriptionError(
-                f"{name}={kind} of stage {stage.name!r} cannot take back what the stage before it retracts.",
-                fix=f"Let the stage before show each window once, with mode='accumulating'.{hint}",
-            )
-    if isinstance(stage.window, Session) or (isinstance(stage.window, CustomWindow) and stage.window.merging):
-        yield DescriptionError(
-            f"The stage {stage.name!r} makes sessions of panes that may be taken back: a session cannot be unmerged.",
-            fix="Use SameWindow() or Tumbling windows, or let the stage before show each window once.",
-        )
-    if stage.mode == "discarding":
-        yield DescriptionError(
-            f"The stage {stage.name!r} is discarding behind a stage that retracts: its panes would be differences.",
-            fix="Use mode='retracting' or 'accumulating'.",
-        )
+def _overlap(window: Window) -> bool:
+    return isinstance(window, Hopping) and window.every < window.size
 
 
-def _rounds(base: AnyAggregate, origin: StageNode) -> bool:
-    """Whether an aggregate keeps a float sum that leaves out the least bits."""
-    if not isinstance(base, Sum | Mean) or (isinstance(base, Sum) and base.exact) or retracts(origin.parent):
-        return False
-    columns = schema_of(origin.parent)
-    return columns is not None and columns[base.column].is_float
-
-
-def _pane_times(stage: StageNode, schema: Schema) -> Problems:
-    earlier = stage_before(stage.parent)
-    if isinstance(stage.window, SameWindow) and earlier is None:
-        yield DescriptionError(
-            f"SameWindow in stage {stage.name!r} has no earlier stage to take the window from.",
-            fix="Use Tumbling, or put the stage behind another.",
-        )
-    if earlier is None or isinstance(stage.window, SameWindow | Global):
-        return
-    if isinstance(earlier.window, Global) and earlier.timestamp == "end":
-        yield DescriptionError(
-            f"The panes of the global window of {earlier.name!r} have no end, so {stage.name!r} cannot place them in time.",
-            fix=f"Let {earlier.name!r} have timestamp='latest'.",
-        )
-    elif earlier.timestamp != "end" and longest(earlier.window) is None and not isinstance(earlier.window, Global):
-        yield DescriptionError(
-            f"Nothing bounds the windows of {earlier.name!r}, so with timestamp={earlier.timestamp!r} a refinement could "
-            f"come too late for {stage.name!r}.",
-            fix="Use timestamp='end', or say how long its windows can be: `longest` on the window class.",
-        )
-
-
-RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (
-    _timeless,
-    _loss,
-    _counted_twice,
-    _takes_back,
-    _pane_times,
-)
+RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (_timeless, _loss, _counted_twice, *CHAIN_RULES)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Final
+
 from strandline.model.time import Span
 from strandline.model.triggers import (
+    KINDS,
     AfterAll,
     AfterAny,
     AfterClose,
@@ -16,6 +20,8 @@ from strandline.model.triggers import (
     Repeatedly,
     Trigger,
 )  # fmt: skip
+
+SHORT: Final = 60  # characters of a trigger that an error may repeat
 
 
 def with_late_panes(trigger: Trigger, lateness: Span) -> Trigger:
@@ -82,3 +88,63 @@ def closes(trigger: Trigger, lateness: Span, *, ttl: bool = False) -> bool:
 def fires_once(trigger: Trigger, lateness: Span) -> bool:
     """Whether a window is shown once at most."""
     return not fires_before_close(trigger, lateness)
+
+
+def written(trigger: Trigger) -> str:
+    """A trigger as one would write it.
+
+    >>> written(AfterWatermark(early=AfterAny(AfterCount(3), AfterProcessingTime("10s"))))
+    "AfterWatermark(early=AfterAny(AfterCount(3), AfterProcessingTime('10s')))"
+    """
+    if isinstance(trigger, AfterAny | AfterAll | AfterEach):
+        arguments = [written(part) for part in trigger.triggers]
+    else:
+        given = [(field, getattr(trigger, field.name)) for field in fields(trigger)]
+        arguments = [
+            f"{field.name}={_literal(value)}" if field.kw_only else _literal(value)
+            for field, value in given
+            if value != field.default
+        ]
+    return f"{type(trigger).__name__}({', '.join(arguments)})"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, KINDS):
+        return written(value)
+    return repr(value.text) if isinstance(value, Span) else repr(value)
+
+
+def without_loss(trigger: Trigger, *, endless: bool) -> list[str]:
+    """What to write in place of a trigger that ends or can lose events; `endless`: the windows have no end.
+
+    Law: none of them ends, and each is sure to show what is new at the close.
+
+    >>> without_loss(AfterCount(3), endless=False)
+    ['Repeatedly(AfterAny(AfterCount(3), AfterClose()))', 'AfterWatermark(early=AfterCount(3))']
+    """
+    if isinstance(trigger, AfterWatermark):  # without an end of the window, only early= ever speaks
+        repeated, name = trigger.early or Never(), "what early= is now"
+    else:
+        repeated, name = trigger, "what trigger= is now"
+    closing = or_at_close(repeated, name)
+    offered = [closing if closing == "AfterClose()" else f"Repeatedly({closing})"]
+    if not endless:
+        offered.append(
+            "AfterWatermark()" if isinstance(repeated, Never) else f"AfterWatermark(early={_part(repeated, name)})"
+        )
+    return offered
+
+
+def or_at_close(trigger: Trigger, name: str) -> str:
+    """A trigger that repeats, and shows the rest at the close; one too long to print is called by a name.
+
+    >>> or_at_close(Repeatedly(AfterCount(3)), "this")
+    'AfterAny(AfterCount(3), AfterClose())'
+    """
+    return "AfterClose()" if isinstance(trigger, Never) else f"AfterAny({_part(trigger, name)}, AfterClose())"
+
+
+def _part(trigger: Trigger, name: str) -> str:
+    once = trigger.trigger if isinstance(trigger, Repeatedly) else trigger  # it will be repeated anyway
+    text = written(once)
+    return text if len(text) <= SHORT else f"<{name}>"

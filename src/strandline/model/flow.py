@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 from strandline.errors import DescriptionError, told
 from strandline.model.aggregates import BUILT_IN, Aggregate, AnyAggregate
 from strandline.model.expressions import Expression, parse, require_text
+from strandline.model.options import require_boolean
 from strandline.model.panes import Mode
 from strandline.model.time import Span
 from strandline.model.triggers import KINDS, AfterWatermark, Trigger
@@ -138,7 +139,7 @@ class Flow:
 
     def __post_init__(self) -> None:
         _named("flow", self.name)
-        if not isinstance(self.buckets, int) or not 1 <= self.buckets <= 65_536:
+        if not isinstance(self.buckets, int) or isinstance(self.buckets, bool) or not 1 <= self.buckets <= 65_536:
             raise DescriptionError(
                 f"buckets={self.buckets!r} is out of range.", fix="Give 1 to 65536; 64 suits most flows."
             )
@@ -289,6 +290,8 @@ class Keyed:
                 raise DescriptionError(
                     f"{option}={value!r} is not known.", fix=f"Give one of {', '.join(map(repr, known))}."
                 )
+        require_boolean("coalesce", coalesce)
+        require_boolean("allow_loss", allow_loss)
         granted = Span.of(lateness)
         if granted < 0:
             raise DescriptionError(

@@ -12,6 +12,7 @@ from strandline.errors import DataError
 from strandline.model.lag import LagHistogram, RecentLags
 from strandline.model.partitions import PartitionState, PartitionStats, SourceState
 from strandline.model.time import Instant, Span
+from strandline.model.users import ask
 from strandline.model.watermarks import Policy
 
 
@@ -78,8 +79,12 @@ class _Step:
             end=stats.end,
             live=live,
             lags=self._lags(state, stats, live=live),
-            memory=_plain(self.policy, self.policy.remember(stats, state.memory)),
+            memory=self._memory(state, stats),
         )
+
+    def _memory(self, state: PartitionState, stats: PartitionStats) -> Any:
+        who = f"{type(self.policy).__name__}.remember"
+        return _plain(who, ask(who, self.policy.remember, stats, state.memory))
 
     def _lags(self, state: PartitionState, stats: PartitionStats, *, live: bool) -> RecentLags:
         over = self.policy.keeps_lags_over
@@ -101,17 +106,18 @@ class _Step:
 
 
 def _instant(policy: Policy, stats: PartitionStats, state: PartitionState) -> Instant:
-    answer: object = policy.update(stats, state)
+    who = f"{type(policy).__name__}.update"
+    answer: object = ask(who, policy.update, stats, state)
     try:
         return Instant(operator.index(answer))  # type: ignore[arg-type]
     except TypeError:
         raise DataError(
-            f"{type(policy).__name__}.update gave {answer!r}, which is no instant.",
+            f"{who} gave {answer!r}, which is no instant.",
             fix="Return an Instant; state.watermark to leave the watermark where it is.",
         ) from None
 
 
-def _plain(policy: Policy, memory: object) -> Any:
+def _plain(who: str, memory: object) -> Any:
     # Through JSON at every tick and not only at a crash: a tuple that would come back as a list is a list at once.
     if memory is None:
         return None
@@ -119,6 +125,6 @@ def _plain(policy: Policy, memory: object) -> Any:
         return json.loads(json.dumps(memory, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"{type(policy).__name__}.remember gave what JSON cannot say: {error}.",
+            f"{who} gave what JSON cannot say: {error}.",
             fix="Keep numbers, text, lists and dictionaries with text keys.",
         ) from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from fractions import Fraction
 from typing import ClassVar, Final
 
 from strandline.errors import DescriptionError
@@ -33,11 +34,25 @@ class Span(int):
 
     __slots__ = ()
 
+    LONGEST: ClassVar[Span]
+
     @classmethod
     def of(cls, value: str | timedelta | Span) -> Span:
-        """Read a span from text, a timedelta, or a span."""
-        if isinstance(value, Span):
-            return value
+        """Read a span from text, a timedelta, or a span.
+
+        Law: a span that is read is at most `Span.LONGEST` long, either way.
+        """
+        span = value if isinstance(value, Span) else cls.read(value)
+        if abs(span) > cls.LONGEST:
+            raise DescriptionError(
+                f"The span {value if isinstance(value, str) else span.text!r} is longer than 10,000 years.",
+                fix="Give a shorter one; leave it out if no bound is meant.",
+            )
+        return span
+
+    @classmethod
+    def read(cls, value: str | timedelta) -> Span:
+        """Read a span of any length, as data may have it; a description takes `Span.of`."""
         if isinstance(value, timedelta):
             return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds)
         if not isinstance(value, str):
@@ -48,19 +63,10 @@ class Span(int):
         text = value.strip()
         total, at = 0, 0
         while match := _PART.match(text, at):
-            amount, unit = match.groups()
-            micros = float(amount) * _UNITS[unit] if "." in amount else int(amount) * _UNITS[unit]
-            if micros != int(micros):
-                raise DescriptionError(
-                    f"The span {value!r} is finer than a microsecond.", fix="Round it to whole microseconds: '1us'."
-                )
-            total += int(micros)
+            total += _micros(value, *match.groups())
             at = match.end()
         if not text or at != len(text):
-            raise DescriptionError(
-                f"The span {value!r} cannot be read.",
-                fix="Write numbers with units us, ms, s, m, h, d or w, such as '10s', '1h30m' or '250ms'.",
-            )
+            raise _unreadable(value)
         return cls(total)
 
     @property
@@ -94,6 +100,8 @@ class Instant(int):
 
     BEFORE_ALL_TIME: ClassVar[Instant]
     END_OF_TIME: ClassVar[Instant]
+    FIRST_IN_CALENDAR: ClassVar[Instant]
+    LAST_IN_CALENDAR: ClassVar[Instant]
 
     @classmethod
     def of(cls, value: str | datetime | int) -> Instant:
@@ -117,6 +125,11 @@ class Instant(int):
         return cls((value - EPOCH) // timedelta(microseconds=1))
 
     @property
+    def in_calendar(self) -> bool:
+        """Whether this instant has a date: it lies in the years 1 to 9999 of UTC."""
+        return Instant.FIRST_IN_CALENDAR <= self <= Instant.LAST_IN_CALENDAR
+
+    @property
     def moment(self) -> datetime:
         """This instant as an aware datetime in UTC. Ask only of instants that a calendar has."""
         return EPOCH + timedelta(microseconds=int(self))
@@ -128,6 +141,8 @@ class Instant(int):
             return "before all time"
         if self >= Instant.END_OF_TIME:
             return "end of time"
+        if not self.in_calendar:
+            return f"{int(self)}us from 1970"
         return self.moment.isoformat().replace("+00:00", "Z")
 
     def __repr__(self) -> str:
@@ -136,9 +151,33 @@ class Instant(int):
     __str__ = __repr__
 
 
-# Far outside every calendar, and far enough from the ends of 64 bits that adding a span never wraps.
+# Beyond every event: no two instants of a calendar are further apart.
+Span.LONGEST = Span(10_000 * 366 * _UNITS["d"])
+# Far outside every calendar, and far enough from the ends of 64 bits that a dozen of the longest spans never wrap.
 Instant.BEFORE_ALL_TIME = Instant(-(2**62))
 Instant.END_OF_TIME = Instant(2**62)
+Instant.FIRST_IN_CALENDAR = Instant.of(datetime.min.replace(tzinfo=timezone.utc))
+Instant.LAST_IN_CALENDAR = Instant.of(datetime.max.replace(tzinfo=timezone.utc))
+
+
+def _micros(span: str, amount: str, unit: str) -> int:
+    """So much of a unit, exactly."""
+    try:
+        micros = Fraction(amount) * _UNITS[unit]
+    except ValueError:  # Python reads no number of thousands of digits
+        raise _unreadable(span) from None
+    if micros.denominator != 1:
+        raise DescriptionError(
+            f"The span {span!r} is finer than a microsecond.", fix="Round it to whole microseconds: '1us'."
+        )
+    return int(micros)
+
+
+def _unreadable(span: str) -> DescriptionError:
+    return DescriptionError(
+        f"The span {span!r} cannot be read.",
+        fix="Write numbers with units us, ms, s, m, h, d or w, such as '10s', '1h30m' or '250ms'.",
+    )
 
 
 def _parse(text: str) -> datetime:

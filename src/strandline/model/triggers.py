@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from strandline.errors import DescriptionError, told
+from strandline.model.options import require_boolean
 from strandline.model.time import Span
 
 
@@ -59,6 +60,7 @@ class AfterCount:
                 f"AfterCount takes a whole number of events from 1, not {told(self.count)}.",
                 fix="Write AfterCount(100).",
             )
+        require_boolean("exact", self.exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class When:
 
     def __post_init__(self) -> None:
         _text("When", self.expression)
+        require_boolean("crossing", self.crossing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from strandline.errors import DescriptionError
+from strandline.model.options import require_boolean
 from strandline.model.partitions import PartitionState, PartitionStats
 from strandline.model.time import Instant, Span
 
@@ -29,7 +30,8 @@ class Policy(ABC):
     """Derive from this to write your own policy.
 
     `idle_after`: a partition that is caught up and brought nothing for so long no longer holds the others back.
-    `max_future`: an event further ahead of processing time than this is rejected and moves no watermark.
+    `max_future`: an event further ahead of processing time than this is rejected and moves no watermark. In `play` it is
+    judged from the first processing time on that a step gives; before, there is no time of day to be ahead of.
     `advance_when_idle`: when every partition is idle, go to the greatest of their watermarks instead of holding.
 
     >>> class EveryHundred(Policy):
@@ -65,6 +67,7 @@ class Policy(ABC):
             _set(self, idle_after=_at_least(1, "idle_after", self.idle_after))
         if self.max_future is not None:
             _set(self, max_future=_at_least(0, "max_future", self.max_future))
+        require_boolean("advance_when_idle", self.advance_when_idle)
 
     @abstractmethod
     def update(self, stats: PartitionStats, state: PartitionState) -> Instant:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, TypeAlias
 from zoneinfo import ZoneInfo
 
 from strandline.errors import DescriptionError
+from strandline.model.options import require_boolean, require_column
 from strandline.model.time import Instant, Span
 
-_CALENDAR = re.compile(r"(\d+)\s*(d|w|mo|y)")
+_CALENDAR = re.compile(r"(\d{1,18})\s*(d|w|mo|y)")
+_MOST_YEARS = 1000  # of a calendar size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,8 @@ class Tumbling:
     """Cut event time into adjoining windows of one size.
 
     Window n covers [n * size + offset, (n + 1) * size + offset). With `zone=` (or `zone_column=`, a column
-    that names each row's zone) days, weeks and months follow the local calendar.
+    that names each row's zone) days, weeks and months follow the local calendar. Without one "1w" is a plain span of seven
+    days counted from 1970-01-01, so it starts on Thursdays: zone="UTC" makes it start on Mondays, and so does offset="4d".
 
     Law: every instant lies in exactly one window.
 
@@ -76,6 +79,7 @@ class Tumbling:
         zone_column: str | None = None,
     ) -> None:
         offset = _signed(offset)
+        require_column("zone_column", zone_column)
         if zone is not None and zone_column is not None:
             raise DescriptionError("zone= and zone_column= are both given.", fix="Give the one that is meant.")
         calendar = size if isinstance(size, Calendar) else Calendar.of(size) if isinstance(size, str) else None
@@ -83,7 +87,7 @@ class Tumbling:
             raise DescriptionError("A window of size zero holds no event.", fix="Give a size such as '1m' or '1d'.")
         local = zone is not None or zone_column is not None
         if calendar is not None and (local or calendar.months):
-            measured: Span | Calendar = calendar
+            measured: Span | Calendar = _not_too_long(calendar)
             zone = zone if local else "UTC"
         elif local:
             raise DescriptionError(
@@ -126,7 +130,8 @@ class Session:
     """Windows that grow with activity: an event opens [time, time + gap), and windows of a key that overlap merge.
 
     Events exactly `gap` apart are two sessions; with `inclusive=True` (Flink's and Spark's rule) windows that
-    touch merge too, as long as the watermark has not closed the first: at that one instant it matters who came first. `gap_column=` takes each event's own gap from a column.
+    touch merge too, as long as the watermark has not closed the first: at that one instant it matters who came first. `gap_column=` takes each event's own gap from a column:
+    an interval, or a bigint of microseconds.
 
     Law: two sessions of a key never overlap.
     """
@@ -143,6 +148,8 @@ class Session:
             raise DescriptionError(
                 "A session needs a gap or a gap_column, and not both.", fix="Write Session(gap='10m')."
             )
+        require_column("gap_column", gap_column)
+        require_boolean("inclusive", inclusive)
         _set(self, gap=None if gap is None else _positive(gap, "gap"), gap_column=gap_column, inclusive=inclusive)
 
 
@@ -166,7 +173,7 @@ class SameWindow:
 
 
 class CustomWindow(ABC):
-    """A user's own window: subclass it, say which windows a row belongs to.
+    """A user's own window: subclass it, say which windows a row belongs to, as pairs of whole microseconds.
 
     `assign` must be a pure function of its arguments. With `merging = True` windows of one key that overlap
     merge, as sessions do. `longest` is the length that no window exceeds, where one is known.
@@ -182,8 +189,8 @@ class CustomWindow(ABC):
     longest: ClassVar[Span | None] = None
 
     @abstractmethod
-    def assign(self, time: Instant, row: Mapping[str, Any]) -> Sequence[tuple[int, int]]:
-        """The (start, end) of every window that a row with this time belongs to."""
+    def assign(self, time: Instant, row: Mapping[str, Any]) -> Iterable[tuple[int, int]]:
+        """The (start, end) of every window that a row with this time belongs to; may be a generator."""
 
 
 Window: TypeAlias = Tumbling | Hopping | Session | Global | SameWindow | CustomWindow
@@ -196,6 +203,15 @@ def _positive(value: str | timedelta | Span, what: str) -> Span:
             f"{what}={span.text!r} is not positive.", fix=f"Give a longer span, such as {what}='1m'."
         )
     return span
+
+
+def _not_too_long(size: Calendar) -> Calendar:
+    if size.months > 12 * _MOST_YEARS or size.days + 7 * size.weeks > 366 * _MOST_YEARS:
+        raise DescriptionError(
+            f"A window of {size.text} is longer than {_MOST_YEARS} years.",
+            fix="Give a shorter size, or use Global() for one window over all time.",
+        )
+    return size
 
 
 def _signed(value: str | timedelta | Span) -> Span:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
+from strandline.errors import DescriptionError, did_you_mean
 from strandline.model.aggregates import (
     AnyAggregate,
     ApproxDistinct,
@@ -106,7 +107,11 @@ def pace_of(window: Window) -> int:
 
 def windows(kind: str | None = None) -> st.SearchStrategy[Window]:
     """A window of a kind of `WINDOWS`, or of any."""
-    return st.sampled_from(WINDOWS[kind] if kind else [window for every in WINDOWS.values() for window in every])
+    if kind is not None and kind not in WINDOWS:
+        raise DescriptionError(f"There is no kind of window {kind!r}.", fix=did_you_mean(str(kind), WINDOWS))
+    return st.sampled_from(
+        WINDOWS[kind] if kind is not None else [window for every in WINDOWS.values() for window in every]
+    )
 
 
 # The first stand twice: a window that was shown early is where the interesting things happen.

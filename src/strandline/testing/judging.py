@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -12,11 +13,11 @@ from strandline.model.lineage import schema_of
 from strandline.model.panes import RETRACT
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
-from strandline.sources.rows import checked_value
+from strandline.model.values import checked_value
 from strandline.testing.play import play
-from strandline.testing.results import Played, PlayedTick, Shown
+from strandline.testing.results import Books, PlayedTick, Shown
 from strandline.testing.steps import Crash, Step
-from strandline.testing.transcripts import Expected, Transcript, typed
+from strandline.testing.transcripts import Expected, Transcript, known_names, typed
 
 Given = Mapping[str, Any]
 
@@ -55,7 +56,8 @@ def differences(transcript: Transcript, *, runner: str = "oracle", crash: bool =
         for number, (tick, place) in enumerate(zip(ticks, places, strict=True), 1)
         for difference in comparison.tick(tick, played.ticks[place])
     ]
-    return found + _books(transcript.document.get("books", {}), played)
+    unused = {node.name: Books() for node in lineage(stream.node) if isinstance(node, StageNode | SourceNode)}
+    return found + _books(transcript.document.get("books", {}), unused | played.books)
 
 
 def _refused(transcript: Transcript, text: str) -> list[str]:
@@ -66,10 +68,11 @@ def _refused(transcript: Transcript, text: str) -> list[str]:
     return [f"check() must refuse the flow, saying {text!r}, and did not."]
 
 
-def _books(expected: Mapping[str, Mapping[str, int]], played: Played) -> list[str]:
+def _books(expected: Mapping[str, Mapping[str, int]], kept: Mapping[str, Books]) -> list[str]:
     found = []
-    for name, counts in expected.items():
-        books = played.books[name]
+    for name, counts in known_names(expected, kept, "books").items():
+        books = kept[name]
+        known_names(counts, [each.name for each in fields(books)], f"books of {name!r}")
         said = {count: getattr(books, count) for count in counts}
         if said != counts:
             found.append(f"the books of {name!r} say {said}, not {dict(counts)}")

@@ -6,11 +6,11 @@ the stream that is asked for. It decides nothing about windows; the runner does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from strandline.errors import CheckFailed, DataError, TranscriptError
+from strandline.errors import CheckFailed, DataError, TranscriptError, told
 from strandline.model.checks import check_node
 from strandline.model.expressions import Expression, bind
 from strandline.model.flow import (
@@ -55,10 +55,28 @@ def play(
     """
     if not isinstance(stream, Stream):
         raise TranscriptError(f"{stream!r} cannot be played.", fix="Play a stream: a source, a stage, or its .late.")
-    path = _path(stream, skip)
+    given, path = _given(steps), _path(stream, _names(skip))
     # Only what is played counts: a stage need not carry what some other branch would merge.
     flow = Flow(stream.flow.name, buckets=stream.flow.buckets, nodes=path)
-    return Played(_Piece(path, make_runner(runner, flow, options)).play(list(steps)))
+    return Played(_Piece(path, make_runner(runner, flow, options)).play(given))
+
+
+def _given(steps: Iterable[Step]) -> list[Step]:
+    if not isinstance(steps, Iterable) or isinstance(steps, str | bytes | Mapping):
+        raise TranscriptError(
+            f"play takes a list of steps, not {told(steps)}.",
+            fix="Write play(stream, [Events([...]), Watermark(...)]).",
+        )
+    return list(steps)
+
+
+def _names(skip: Collection[str]) -> Collection[str]:
+    if not isinstance(skip, Collection) or isinstance(skip, str | bytes):
+        raise TranscriptError(
+            f"skip={skip!r} is no list of names.",
+            fix=f"Write skip=[{skip!r}]." if isinstance(skip, str) else "Write skip=['score'].",
+        )
+    return skip
 
 
 def _path(stream: Stream, skip: Collection[str]) -> list[Node]:

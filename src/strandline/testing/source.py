@@ -17,8 +17,8 @@ from strandline.model.partitions import SourceState, gather
 from strandline.model.progress import advance_source
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant, Span
+from strandline.model.values import checked_row
 from strandline.model.watermarks import FromSource
-from strandline.sources.rows import checked_row
 from strandline.testing.steps import Row, Tick
 
 _RUN = "play"  # one play is one run, however often it crashes
@@ -125,7 +125,8 @@ class PlayedSource:
             return row, None
         text = row[column]
         try:
-            Instant.of(text)
+            if not Instant.of(text).in_calendar:
+                return {**row, column: None}, f"the time {text!r} leaves the calendar"
         except StrandlineError as error:
             if _is_local(text):  # a slip in the test rather than bad data
                 raise TranscriptError(f"{place}: {error.what}", fix=error.fix) from None

@@ -37,6 +37,17 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - filled below, per class
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping; of a key that stands twice, YAML's reader would silently keep the last."""
+        said = super().construct_mapping(node, deep=deep)
+        seen = set()
+        for key, _ in node.value:
+            name = self.construct_object(key, deep=True)
+            if name in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} stands twice", key.start_mark)
+            seen.add(name)
+        return said
+
 
 for _tag, _pattern, _first in (
     ("bool", r"(?:true|false)$", "tf"),
@@ -81,7 +92,7 @@ class Transcript:
 
     def stream(self) -> Stream:
         """The stream that the flow ends with."""
-        given = _known(self.document["source"], _SOURCE, "source")
+        given = known_names(self.document["source"], _SOURCE, "source")
         options = {"watermark": self.make(given["watermark"])} if "watermark" in given else {}
         time = given.get("time", "at")
         stream: Stream = Flow("transcript").source(
@@ -121,7 +132,7 @@ class Transcript:
                 stream = stream.with_column(name, expression)
             return stream
         if verb == "stage":
-            return self._stage(stream, _known(said, _STAGE, "stage"))
+            return self._stage(stream, known_names(said, _STAGE, "stage"))
         if verb == "side" and said == "late" and isinstance(stream, Stage):
             return stream.late
         if verb == "side" and said == "rejected":
@@ -149,8 +160,8 @@ def read_transcript(text: str, *, extra: Constructors | None = None, place: str 
     try:
         document = yaml.load(text, Loader=_Loader)  # derives from SafeLoader
     except yaml.YAMLError as error:
-        raise TranscriptError(f"{place} is no YAML: {error}", fix="See docs/transcripts.md.") from None
-    _known(document, _DOCUMENT, place)
+        raise TranscriptError(f"{place} cannot be read as YAML: {error}", fix="See docs/transcripts.md.") from None
+    known_names(document, _DOCUMENT, place)
     for name in ("name", "shows", "source"):
         _need(document, name, place)
     return Transcript(
@@ -158,9 +169,15 @@ def read_transcript(text: str, *, extra: Constructors | None = None, place: str 
     )
 
 
-def load_transcript(path: Path, *, extra: Constructors | None = None) -> Transcript:
+def load_transcript(path: str | Path, *, extra: Constructors | None = None) -> Transcript:
     """Read a transcript from a file."""
-    return read_transcript(path.read_text(encoding="utf-8"), extra=extra, place=str(path))
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (TypeError, OSError, UnicodeDecodeError) as error:
+        raise TranscriptError(
+            f"The transcript {path!r} cannot be read: {error}.", fix="Give the path of a YAML file in UTF-8."
+        ) from None
+    return read_transcript(text, extra=extra, place=str(path))
 
 
 def typed(kind: Type, value: Any) -> Any:
@@ -192,7 +209,7 @@ def _instant(value: Any, place: str) -> Instant:
 
 
 def _tick(said: Mapping[str, Any], source: SourceNode, place: str) -> Expected:
-    _known(said, _TICK, place)
+    known_names(said, _TICK, place)
     times = {
         name: None if said.get(name) is None else _instant(said[name], place)
         for name in ("watermark", "processing_time")
@@ -236,7 +253,12 @@ def _row(row: Any, schema: Schema, place: str) -> Mapping[str, Any]:
     return {name: typed(schema[name], value) if name in schema else value for name, value in row.items()}
 
 
-def _known(said: Any, known: Collection[str], place: str) -> Mapping[str, Any]:
+def known_names(said: Any, known: Collection[str], place: str) -> Mapping[str, Any]:
+    """A mapping in which every name is one of the known.
+
+    >>> known_names({"n": 1}, ("n", "total"), "here")
+    {'n': 1}
+    """
     if not isinstance(said, Mapping):
         raise TranscriptError(f"{place} is {said!r}, no mapping.", fix=f"It may have: {', '.join(known)}.")
     for name in said:

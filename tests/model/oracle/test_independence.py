@@ -14,8 +14,8 @@ ORACLE = sorted((MODEL / "oracle").glob("*.py"))
 DESCRIBING = ("windows", "triggers", "aggregates", "types", "time", "panes", "flow")
 # What users write themselves is theirs to answer.
 USERS_OWN = frozenset({"assign", "start", "add", "merge", "output", "remove"})
-# Modules of the model that the oracle may use: they interpret no window, no trigger and no aggregate.
-TOOLS = frozenset({"evaluate", "expressions", "hashing", "ticks"})
+# Modules of the model that the oracle may use: they interpret no window, no trigger and no aggregate but a user's own.
+TOOLS = frozenset({"evaluate", "expressions", "hashing", "ticks", "users", "values"})
 
 
 def parsed(path: Path) -> ast.Module:

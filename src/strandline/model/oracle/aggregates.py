@@ -38,6 +38,7 @@ from strandline.model.hashing import hash_value
 from strandline.model.oracle.arithmetic import Digits, deviation_of, ewma_of, mean_of, sum_of, values, variance_of
 from strandline.model.oracle.values import Entry, holds, rank
 from strandline.model.types import Schema
+from strandline.model.users import ask, kept_text, output_of
 
 CARRIED = "__rows."
 
@@ -230,29 +231,23 @@ def _middle(value: float, bits: int) -> float:
 
 def _users(aggregate: Aggregate, entries: Sequence[Entry]) -> Any:
     name = type(aggregate).__name__
-    accumulator = aggregate.start()
+    accumulator = _kept(aggregate, ask(f"{name}.start", aggregate.start))
     for entry in entries:
         given = [entry.row[column] for column in aggregate.columns]
         if any(value is None for value in given):
             continue
         if entry.weight > 0:
-            accumulator = aggregate.add(accumulator, *given)
+            accumulator = _kept(aggregate, ask(f"{name}.add", aggregate.add, accumulator, *given))
         elif isinstance(aggregate, _TakesBack):
-            accumulator = aggregate.remove(accumulator, *given)
+            accumulator = _kept(aggregate, ask(f"{name}.remove", aggregate.remove, accumulator, *given))
         else:
             raise DataError(f"{name} cannot take rows back.", fix=f"Define {name}.remove(accumulator, *values).")
-    return aggregate.output(_through_json(name, accumulator))
+    return output_of(aggregate, accumulator)
 
 
-def _through_json(name: str, accumulator: Any) -> Any:
-    """State is never pickled, so an accumulator must be something that JSON can say."""
-    try:
-        return json.loads(json.dumps(accumulator))
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"The accumulator of {name} cannot be said in JSON: {error}.",
-            fix="Keep numbers, text, booleans, None, lists and dicts with text keys.",
-        ) from error
+def _kept(aggregate: Aggregate, accumulator: Any) -> Any:
+    """An accumulator as it comes back from state: state may be written after any row."""
+    return json.loads(kept_text(aggregate, accumulator))
 
 
 RULES: Mapping[type, Callable[[Any, Sequence[Entry]], Any]] = {

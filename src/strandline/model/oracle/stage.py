@@ -15,7 +15,14 @@ from strandline.model.oracle.living import Key, Living, Pane
 from strandline.model.oracle.passing import Arrival, Books, Outcome, Tick, arrivals_of
 from strandline.model.oracle.triggers import Moment, bear, fire, observe, plant, ready, remember, tree
 from strandline.model.oracle.values import Entry, Row, canonical, rank, shown_instant
-from strandline.model.oracle.windows import Component, Interval, components, reason_to_reject, windows_of
+from strandline.model.oracle.windows import (
+    Component,
+    Interval,
+    components,
+    reason_to_reject,
+    reason_to_reject_windows,
+    windows_of,
+)  # fmt: skip
 from strandline.model.panes import CAME_FROM, EARLY, INSERT, LATE, ON_TIME, RETRACT, TIME, WEIGHT
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant, Span
@@ -91,10 +98,11 @@ class StageOracle:
         for number, row in enumerate(rows):
             reason = reason_to_reject(self.stage.window, row)
             windows = [] if reason else windows_of(self.stage.window, row[TIME], row)
-            if windows:
+            reason = reason or reason_to_reject_windows(self.stage.window, windows)
+            if reason is None:
                 arrivals.append(self._arrival(number, row, windows, now))
             else:
-                rejected.append({**row, "reason": reason or "it belongs to no window"})
+                rejected.append({**row, "reason": reason})
         return arrivals, rejected
 
     def _arrival(self, number: int, row: Row, windows: list[Interval], now: Instant) -> Arrival:

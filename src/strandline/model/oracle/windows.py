@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, timedelta
 from typing import Any, Generic, TypeVar
 from zoneinfo import ZoneInfo
 
-from strandline.errors import DataError
 from strandline.model.oracle.values import Row, visible
 from strandline.model.panes import CAME_FROM
-from strandline.model.time import EPOCH, Instant
+from strandline.model.time import EPOCH, Instant, Span
+from strandline.model.users import windows_said
 from strandline.model.windows import Calendar, CustomWindow, Global, Hopping, SameWindow, Session, Tumbling, Window
 
 Interval = tuple[int, int]
 ALL_TIME: Interval = (int(Instant.BEFORE_ALL_TIME), int(Instant.END_OF_TIME))
 MICROSECOND = timedelta(microseconds=1)
+DAY = 86_400_000_000
+DAYS_OF_400_YEARS = 146_097
+MONDAY = 4  # the day 1970-01-05
 
 
 def reason_to_reject(window: Window, row: Row) -> str | None:
@@ -32,6 +35,20 @@ def reason_to_reject(window: Window, row: Row) -> str | None:
             return "the session gap is null"
         if _micros(gap) <= 0:
             return "the session gap is not positive"
+        if _micros(gap) > Span.LONGEST:
+            return "the session gap is too long"
+    return None
+
+
+def reason_to_reject_windows(window: Window, found: list[Interval]) -> str | None:
+    """Why an event cannot be taken into its windows, if so: there are none, or one has no dates to be shown with."""
+    if not found:
+        return "it belongs to no window"
+    # The one window of all time is shown without dates; the window that a pane came with was judged before.
+    exempt = isinstance(window, Global | SameWindow)
+    first, last = Instant.FIRST_IN_CALENDAR, Instant.LAST_IN_CALENDAR
+    if not exempt and any(start < first or end > last for start, end in found):
+        return "its window leaves the calendar"
     return None
 
 
@@ -48,7 +65,7 @@ def windows_of(window: Window, time: int, row: Row) -> list[Interval]:
         return [ALL_TIME]
     if isinstance(window, SameWindow):
         return [(row[CAME_FROM[0]], row[CAME_FROM[1]])]
-    return _custom(window, time, row)
+    return windows_said(window, Instant(time), visible(row))
 
 
 def _tumbling(window: Tumbling, time: int, row: Row) -> Interval:
@@ -70,21 +87,9 @@ def _hopping(window: Hopping, time: int) -> list[Interval]:
     return found[::-1]
 
 
-def _custom(window: CustomWindow, time: int, row: Row) -> list[Interval]:
-    found = sorted({(int(start), int(end)) for start, end in window.assign(Instant(time), visible(row))})
-    for start, end in found:
-        if end <= start:
-            raise DataError(
-                f"{type(window).__name__}.assign gave a window that ends at {end} and starts at {start}.",
-                fix="Let every window end after it starts.",
-            )
-    return found
-
-
 def _calendar(size: Calendar, offset: int, zone: ZoneInfo, time: int) -> Interval:
     """The local period of an instant. Clocks that are put back or on may move its bounds past the instant: step then."""
-    local = (EPOCH + timedelta(microseconds=time)).astimezone(zone).replace(tzinfo=None)
-    number = _period_of(size, local - timedelta(microseconds=offset))
+    number = _period_of(size, time + _ahead_at(zone, time) - offset)
     while _starts(size, offset, zone, number) > time:
         number -= 1
     while _starts(size, offset, zone, number + 1) <= time:
@@ -92,28 +97,56 @@ def _calendar(size: Calendar, offset: int, zone: ZoneInfo, time: int) -> Interva
     return (_starts(size, offset, zone, number), _starts(size, offset, zone, number + 1))
 
 
-def _period_of(size: Calendar, local: datetime) -> int:
-    if size.months:
-        return ((local.year - 1970) * 12 + local.month - 1) // size.months
-    if size.weeks:
-        return (local.date() - date(1970, 1, 5)).days // (7 * size.weeks)
-    return (local.date() - date(1970, 1, 1)).days // size.days
+# Wall times and days are plain numbers from 1970 on, since the window of an event in the year 1 may start in the year 0.
 
 
-def _first_day(size: Calendar, number: int) -> date:
+def _period_of(size: Calendar, wall: int) -> int:
+    day = wall // DAY
     if size.months:
-        years, months = divmod(number * size.months, 12)
-        return date(1970 + years, 1 + months, 1)
+        return _months_until(day) // size.months
     if size.weeks:
-        return date(1970, 1, 5) + timedelta(weeks=number * size.weeks)
-    return date(1970, 1, 1) + timedelta(days=number * size.days)
+        return (day - MONDAY) // (7 * size.weeks)
+    return day // size.days
+
+
+def _first_day(size: Calendar, number: int) -> int:
+    if size.months:
+        return _day_of_month(number * size.months)
+    if size.weeks:
+        return MONDAY + 7 * size.weeks * number
+    return size.days * number
+
+
+def _months_until(day: int) -> int:
+    """How many months after January 1970 a day lies. The calendar repeats itself every 400 years."""
+    rounds, rest = divmod(day, DAYS_OF_400_YEARS)
+    found = date(1970, 1, 1) + timedelta(days=rest)
+    return (400 * rounds + found.year - 1970) * 12 + found.month - 1
+
+
+def _day_of_month(months: int) -> int:
+    """The first day of the month that lies so many months after January 1970."""
+    rounds, rest = divmod(months, 12 * 400)
+    found = date(1970 + rest // 12, 1 + rest % 12, 1)
+    return rounds * DAYS_OF_400_YEARS + (found - date(1970, 1, 1)).days
 
 
 def _starts(size: Calendar, offset: int, zone: ZoneInfo, number: int) -> int:
-    """The instant at which a local period starts; of a wall time that comes twice, the first."""
-    day = _first_day(size, number)
-    wall = datetime(day.year, day.month, day.day) + timedelta(microseconds=offset)  # noqa: DTZ001 - the zone comes next
-    return (wall.replace(tzinfo=zone, fold=0).astimezone(timezone.utc) - EPOCH) // MICROSECOND
+    """The instant at which a local period starts."""
+    wall = _first_day(size, number) * DAY + offset
+    return wall - _ahead_on_the_wall(zone, wall)
+
+
+def _ahead_at(zone: ZoneInfo, time: int) -> int:
+    """How far a local clock is ahead of UTC at an instant. In the first and the last day of the calendar no clock changes."""
+    inside = min(max(time, Instant.FIRST_IN_CALENDAR + DAY), Instant.LAST_IN_CALENDAR - DAY)
+    return _micros((EPOCH + timedelta(microseconds=inside)).astimezone(zone).utcoffset())
+
+
+def _ahead_on_the_wall(zone: ZoneInfo, wall: int) -> int:
+    """How far a local clock that shows this is ahead of UTC; of a wall time that comes twice, the first."""
+    inside = min(max(wall, Instant.FIRST_IN_CALENDAR), Instant.LAST_IN_CALENDAR)
+    return _micros((EPOCH + timedelta(microseconds=inside)).replace(tzinfo=zone, fold=0).utcoffset())
 
 
 def _is_known(zone: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from strandline.errors import TranscriptError, did_you_mean
 from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode, WithColumnNode
@@ -17,6 +17,7 @@ from strandline.model.time import Instant
 from strandline.model.types import Schema
 from strandline.testing.results import Books
 
+MOST_BUCKETS: Final = 65_536
 Batch: TypeAlias = Any  # a list of dicts to the oracle, a DataFrame to the kernel
 Stateless: TypeAlias = WhereNode | SelectNode | WithColumnNode
 
@@ -67,14 +68,27 @@ class Runner(Protocol):
 
 def make_runner(name: str, flow: Flow, options: dict[str, Any]) -> Runner:
     """The runner of that name, with its options checked."""
-    if name not in _MAKERS:
-        hint = "It comes with the Spark runtime." if name == "spark" else did_you_mean(name, _MAKERS)
+    if not isinstance(name, str) or name not in _MAKERS:
+        hint = "It comes with the Spark runtime." if name == "spark" else did_you_mean(str(name), _MAKERS)
         raise TranscriptError(f"There is no runner {name!r}.", fix=f"Use runner='oracle' or 'kernel'. {hint}")
     make, known = _MAKERS[name]
-    for option in options:
+    for option, value in options.items():
         if option not in known:
             raise TranscriptError(f"The runner {name!r} has no option {option!r}.", fix=did_you_mean(option, known))
+        _require_count(option, value)
     return make(flow, options)
+
+
+def _require_count(option: str, value: object) -> None:
+    most = {"buckets": MOST_BUCKETS}.get(option)
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= (most or value):
+        return
+    if option == "buckets" and value is None:  # the flow's own
+        return
+    raise TranscriptError(
+        f"{option}={value!r} is no number of {option}.",
+        fix=f"Give a whole number from 1{f' to {most}' if most else ''}, such as {option}=3.",
+    )
 
 
 def _oracle(flow: Flow, options: dict[str, Any]) -> Runner:

@@ -1,0 +1,91 @@
+"""What a stage's state means, as text: state is taken up only by a stage that would have written the same.
+
+Columns alone do not tell: minutes and hours are counted in the same columns. The stage's name is left out, because the
+one who keeps the state goes by it; and so is what leaves no trace in state, such as `allow_loss`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any
+
+from strandline.errors import StateError
+from strandline.kernel.plan import Plan
+from strandline.model.aggregates import Aggregate, AnyAggregate, Merge, columns_of, takes_back
+from strandline.model.lineage import base_of
+from strandline.model.windows import CustomWindow
+
+
+def fingerprint(plan: Plan) -> dict[str, str]:
+    """What a stage's state means, part by part, so that it can be said which part differs.
+
+    Laws: equal descriptions have equal fingerprints, in every process and on every version of Python; an option that is
+    left at its default is not in the text, so a later version may add options.
+    """
+    stage = plan.stage
+    parts = {
+        "window": canonical(stage.window),
+        "trigger": canonical(plan.trigger.trigger),  # as it runs
+        "lateness": canonical(plan.lateness),
+        "mode": stage.mode,
+        "on_time": stage.on_time,
+        "timestamp": stage.timestamp,
+        "coalesce": canonical(stage.coalesce),
+        "keys": ", ".join(f"{key} {plan.inputs[key].text}" for key in stage.keys),
+        "retractions": "taken" if plan.taking_back else "none",
+        "carried": ", ".join(plan.carry),
+    }
+    return parts | {f"aggregate {name}": _aggregate(plan, aggregate) for name, aggregate in stage.aggregates}
+
+
+def require_same(plan: Plan, written: Mapping[str, str]) -> None:
+    """Refuse state whose fingerprint is not this stage's, saying what differs."""
+    mine = fingerprint(plan)
+    differing = [part for part in sorted({*mine, *written}) if mine.get(part) != written.get(part)]
+    if differing:
+        told = "; ".join(f"{part}: {_or_none(written, part)} there, {_or_none(mine, part)} here" for part in differing)
+        raise StateError(
+            f"The state is not that of stage {plan.stage.name!r}, or the stage was changed: {told}.",
+            fix="Restore it under the flow that wrote it, or start this stage afresh under a new name.",
+        )
+
+
+def canonical(value: Any) -> str:
+    """A description as text that does not change: spans in whole microseconds, fields by name, defaults left out.
+
+    Classes of users go by their qualified name, without the module: a script is `__main__` when it is run and has a name
+    when it is imported. Fields are told of those that are dataclasses.
+
+    >>> from strandline.model.windows import Tumbling
+    >>> canonical(Tumbling("1m"))
+    'Tumbling(size=60000000)'
+    """
+    if value is None or isinstance(value, bool | float | str):
+        return json.dumps(value)
+    if isinstance(value, int):  # instants and spans too, whose own text may change
+        return str(int(value))
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(canonical, value))}]"
+    said = {f.name: getattr(value, f.name) for f in fields(value) if _matters(f, value)} if is_dataclass(value) else {}
+    if isinstance(value, CustomWindow):
+        said |= {"merging": value.merging, "longest": value.longest}
+    if isinstance(value, Aggregate):
+        said |= {"columns": value.columns, "result": value.result, "where": value.where, "back": takes_back(value)}
+    return f"{type(value).__qualname__}({', '.join(f'{name}={canonical(v)}' for name, v in said.items())})"
+
+
+def _matters(field: Field[Any], value: object) -> bool:
+    return field.default is MISSING or getattr(value, field.name) != field.default
+
+
+def _aggregate(plan: Plan, aggregate: AnyAggregate) -> str:
+    """An aggregate with the types of what it reads; behind a merge also the one that saw the rows."""
+    types = ", ".join(plan.inputs[column].text for column in columns_of(aggregate))
+    origin = f" of {canonical(base_of(plan.stage, aggregate)[1])}" if isinstance(aggregate, Merge) else ""
+    return f"{canonical(aggregate)}{origin} over ({types})"
+
+
+def _or_none(parts: Mapping[str, str], part: str) -> str:
+    return parts.get(part) or "none"

@@ -1,0 +1,25 @@
+"""What an option may be, where its type alone would let a slip through: `"no"` is true."""
+
+from __future__ import annotations
+
+from strandline.errors import DescriptionError, told
+
+
+def require_boolean(option: str, value: object) -> None:
+    """Refuse what is neither True nor False, such as the text "no".
+
+    >>> require_boolean("exact", True)
+    """
+    if not isinstance(value, bool):
+        raise DescriptionError(
+            f"{option}={told(value)} is neither True nor False.", fix=f"Write {option}=True, or leave it out."
+        )
+
+
+def require_column(option: str, value: object) -> None:
+    """Refuse what cannot be the name of a column; None is no column, and fine.
+
+    >>> require_column("gap_column", "gap")
+    """
+    if value is not None and not (isinstance(value, str) and value):
+        raise DescriptionError(f"{option}={told(value)} names no column.", fix=f"Name it as text: {option}='a_column'.")

@@ -1,0 +1,120 @@
+"""Code that users write: ask it, and hold its answers to what they must be.
+
+Both runners ask through here, so that a mistake in a user's window, aggregate or policy is the same error in both, and
+says whose it is.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from strandline.errors import DataError, DescriptionError
+from strandline.model.aggregates import Aggregate
+from strandline.model.time import Instant
+from strandline.model.types import Type
+from strandline.model.values import checked_value
+from strandline.model.windows import CustomWindow
+
+Answer = TypeVar("Answer")
+
+
+def ask(who: str, method: Callable[..., Answer], *given: Any) -> Answer:
+    """What a user's method answers; whatever it raises becomes a DataError that names it.
+
+    >>> ask("Product.add", lambda accumulator, x: accumulator * x, 2, 3)
+    6
+    """
+    try:
+        return method(*given)
+    except Exception as error:
+        raise DataError(
+            f"{who} raised {type(error).__name__}: {error}",
+            fix=f"Mend {who}; it was given {', '.join(map(reprlib.repr, given)) or 'nothing'}.",
+        ) from error
+
+
+def kept_text(aggregate: Aggregate, accumulator: Any) -> str:
+    """An accumulator as the JSON text that is kept of it.
+
+    Law: json.loads(kept_text(aggregate, a)) is a again; what JSON would change on the way (a tuple becomes a list, a key that is
+    a number becomes text) is refused, or the answer would depend on how often state was written.
+    """
+    try:
+        text = json.dumps(accumulator, sort_keys=True, separators=(",", ":"))
+        # Equal is soon known; only NaN, which is not equal to itself, and what is refused need the long way.
+        why = None if json.loads(text) == accumulator else _changed(accumulator)
+    except TypeError as error:
+        text, why = "", _changed(accumulator) or str(error)
+    except (ValueError, RecursionError) as error:
+        text, why = "", str(error)
+    if why is not None:
+        raise DataError(
+            f"The accumulator of {type(aggregate).__name__} cannot be said in JSON: {why}.",
+            fix="Keep numbers, text, booleans, None, lists and dicts with text keys: [1, 2] for (1, 2), {'1': 2} for {1: 2}.",
+        )
+    return text
+
+
+def _changed(value: Any) -> str | None:
+    """What in a value JSON would change or cannot say, if anything."""
+    if isinstance(value, dict):
+        wrong = [key for key in value if not isinstance(key, str)]
+        return f"the key {wrong[0]!r} is no text" if wrong else next(filter(None, map(_changed, value.values())), None)
+    if isinstance(value, list):
+        return next(filter(None, map(_changed, value)), None)
+    if value is None or isinstance(value, bool | int | float | str):
+        return None
+    kind = type(value).__name__
+    return f"{reprlib.repr(value)} is a tuple, no list" if kind == "tuple" else f"{reprlib.repr(value)} is a {kind}"
+
+
+def output_of(aggregate: Aggregate, accumulator: Any) -> Any:
+    """What a user's `output` shows, as the one Python type that stands for its `result`."""
+    who = f"{type(aggregate).__name__}.output"
+    kind = Type.of(aggregate.result)
+    answer = ask(who, aggregate.output, accumulator)
+    try:
+        return checked_value(kind, answer, f"{who}, whose result is {kind.text}")
+    except DescriptionError as error:
+        raise DataError(error.what, fix=f"{error.fix.rstrip('.')}; or declare another `result`.") from None
+
+
+def windows_said(window: CustomWindow, time: Instant, row: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """The windows that a user's `assign` gives a row, each once, by start. A generator will do as well as a list."""
+    who = f"{type(window).__name__}.assign"
+    answer: object = ask(who, window.assign, time, row)
+    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):
+        raise _no_windows(who, answer)
+    windows: list[Any] = ask(who, list, answer)  # a generator raises here, and not when it was made
+    return sorted({_window(who, each) for each in windows})
+
+
+def _window(who: str, said: Any) -> tuple[int, int]:
+    if not isinstance(said, tuple | list) or len(said) != 2:
+        raise _no_windows(who, said)
+    try:
+        start, end = map(operator.index, said)
+    except TypeError:
+        raise _no_windows(who, said) from None
+    if end <= start:
+        raise DataError(
+            f"{who} gave a window that ends at {end}, not after its start {start}.",
+            fix="Let every window end after it starts.",
+        )
+    if start < Instant.BEFORE_ALL_TIME or end > Instant.END_OF_TIME:
+        raise DataError(
+            f"{who} gave a window from {start} to {end}, which reaches out of all time.",
+            fix="Stay between Instant.BEFORE_ALL_TIME and Instant.END_OF_TIME, in microseconds.",
+        )
+    return start, end
+
+
+def _no_windows(who: str, said: object) -> DataError:
+    return DataError(
+        f"{who} gave {reprlib.repr(said)}, where a list of windows (start, end) in whole microseconds is needed.",
+        fix="Return [(start, end)], even for one window, and [] for none; Instant.of(moment) makes a datetime an instant.",
+    )
