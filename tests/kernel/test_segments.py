@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from strandline.errors import StateError
 from strandline.kernel import segments
 from strandline.kernel.codec import decode, encode
 from strandline.kernel.hashing import bucket_of, hash_range
-from strandline.kernel.segments import BLOCK_ROWS, Reads, Segment, frame_of, lookup, segment_of
+from strandline.kernel.segments import BLOCK_ROWS, Reads, Segment, lookup, segment_of
 
 
 def state_rows(hashes: list[int]) -> pl.DataFrame:
@@ -130,11 +129,3 @@ def test_reading_everything_is_tallied_too() -> None:
     segment.frame(reads)
     assert (reads.blocks, reads.rows) == (2, 5)
     assert reads.bytes == segment.nbytes
-
-
-def test_empty_lists_whose_values_have_an_offset_but_no_buffer_are_joined_too() -> None:
-    """A law met such a column, made by Polars; Arrow alone refuses to join it."""
-    values = pa.Array.from_buffers(pa.int32(), 0, [None, None], offset=2)
-    lists = pa.LargeListArray.from_arrays(pa.array([0, 0], pa.int64()), values)
-    batch = pa.RecordBatch.from_arrays([lists], names=["list"])
-    assert frame_of([batch, batch], batch.schema)["list"].to_list() == [[], []]

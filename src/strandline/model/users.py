@@ -108,7 +108,7 @@ def _window(who: str, said: Any) -> tuple[int, int]:
     if start < Instant.BEFORE_ALL_TIME or end > Instant.END_OF_TIME:
         raise DataError(
             f"{who} gave a window from {start} to {end}, which reaches out of all time.",
-            fix="Stay between Instant.BEFORE_ALL_TIME and Instant.END_OF_TIME, in microseconds.",
+            fix="Stay within the years 1 to 9999, in microseconds since 1970.",
         )
     return start, end
 
