@@ -19,7 +19,7 @@ from strandline.kernel.fire import Fired, fire
 from strandline.kernel.folds.slide import Cells, Windows, slide
 from strandline.kernel.merge import combine, newest
 from strandline.kernel.order import arrange, sorted_unique
-from strandline.kernel.plan import WHOLE, Column, Plan
+from strandline.kernel.plan import WHOLE, Plan
 from strandline.kernel.segments import Reads, segment_of
 from strandline.kernel.state import State
 from strandline.kernel.windows import hops_of
@@ -128,7 +128,11 @@ def _columns(plan: Plan, rows: pl.DataFrame, cells: Cells, held: Windows) -> Ite
     slid = [
         slide(fold, [rows[f"a.{name}.{suffix}"] for suffix, _ in fold.fields], cells, held) for name, fold in plan.folds
     ]
-    plain = {name: _table(rows[name], column, cells) for name, column in plan.columns.items() if column.rule != "fold"}
+    plain = {
+        name: cells.table(rows[name].to_numpy(), column.initial)
+        for name, column in plan.columns.items()
+        if column.rule != "fold"
+    }
     for (first, last), *parts in zip(held, *slid, strict=True):
         found = {
             f"a.{name}.{suffix}": column
@@ -141,10 +145,3 @@ def _columns(plan: Plan, rows: pl.DataFrame, cells: Cells, held: Windows) -> Ite
 
 
 _REDUCE: Final[dict[str, Callable[..., Array]]] = {"sum": np.sum, "least": np.min, "greatest": np.max}
-
-
-def _table(values: pl.Series, column: Column, cells: Cells) -> Array:
-    """A column by slice and key."""
-    table = np.full((cells.cells, cells.keys), column.initial, np.int64)
-    table[cells.cell, cells.key] = values.to_numpy()
-    return table

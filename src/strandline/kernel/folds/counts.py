@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
 from strandline.kernel.folds.fold import Fields, Parts, filled, series
+from strandline.kernel.folds.slide import Cells, Windows
 from strandline.kernel.groups import Array, Groups
 
 
@@ -24,6 +26,13 @@ class CountFold:
     def merge(self, parts: Parts, groups: Groups) -> Parts:
         """Add the counts."""
         return series(self.fields, [groups.add(parts[0].to_numpy())])
+
+    def slide(self, parts: Parts, cells: Cells, windows: Windows) -> Iterator[Parts] | None:
+        """Add the counts of each window's slices."""
+        if not cells.few:
+            return None
+        table = cells.table(parts[0].to_numpy(), 0)
+        return (series(self.fields, [table[first:last].sum(axis=0)]) for first, last in windows)
 
     def weigh(self, parts: Parts, weights: Array) -> Parts:
         """Each count times its weight."""

@@ -45,6 +45,16 @@ class Slices:
         sunk = _sink(self, below) if below.any() else (self.s0, self.s1, self.s2)
         return Slices(top, *(groups.add(s) for s in sunk))
 
+    def add_down(self) -> Slices:
+        """The sum of each column, where sums stand in a table."""
+        top = self.top.max(axis=0)
+        below = top - self.top
+        sunk = [self.s0, self.s1, self.s2]
+        if (below[self.top != NO_CELL] > 0).any():
+            flat = Slices(self.top.ravel(), self.s0.ravel(), self.s1.ravel(), self.s2.ravel())
+            sunk = [part.reshape(below.shape) for part in _sink(flat, below.ravel())]
+        return Slices(top, *(s.sum(axis=0) for s in sunk))
+
     def total(self) -> Array:
         """The sums as doubles, each rounded once."""
         exact, result = self._rounded_by_addition()

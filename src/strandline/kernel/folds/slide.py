@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,19 @@ class Cells:
     cells: int
     keys: int
 
+    @property
+    def few(self) -> bool:
+        """Whether a table of all slices and keys is small enough to add up whole."""
+        return self.cells * self.keys <= LARGEST_TABLE
+
+    def table(self, values: Array, initial: int) -> Array:
+        """A column by slice and key; `initial` where a slice does not have a key."""
+        found = np.full((self.cells, self.keys), initial, values.dtype)
+        found[self.cell, self.key] = values
+        return found
+
+
+LARGEST_TABLE: Final = 1 << 22
 
 Windows = Sequence[tuple[int, int]]
 """Windows as stretches of slices, the first of them and the one behind the last; neither ever goes back."""

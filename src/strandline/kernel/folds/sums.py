@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ from strandline.kernel.folds.numbers import (
     to_doubles,
     to_integers,
 )
+from strandline.kernel.folds.slide import Cells, Windows
 from strandline.kernel.groups import Array, Groups
 
 _COUNT = ("n", pl.Int64())
@@ -114,6 +115,19 @@ class GridSum:
             return parts
         top, s0, s1, s2, flags, *counts = (p.to_numpy() for p in parts)
         return self._parts(Slices(top, s0, s1, s2).add(groups), groups.any_bits(flags), *map(groups.add, counts))
+
+    def slide(self, parts: Parts, cells: Cells, windows: Windows) -> Iterator[Parts] | None:
+        """Add the slices of each window's stretch under the highest top in it."""
+        if not cells.few:
+            return None
+        initial = (NO_CELL, 0, 0, 0, 0, 0)
+        tables = [cells.table(part.to_numpy(), none) for part, none in zip(parts, initial, strict=False)]
+        return (self._added([table[first:last] for table in tables]) for first, last in windows)
+
+    def _added(self, tables: Sequence[Array]) -> Parts:
+        top, s0, s1, s2, flags, *counts = tables
+        slices = Slices(top, s0, s1, s2).add_down()
+        return self._parts(slices, np.bitwise_or.reduce(flags, axis=0), *(count.sum(axis=0) for count in counts))
 
     def show(self, parts: Parts) -> pl.Series:
         """The total, rounded once; divided, for the mean."""
