@@ -216,7 +216,7 @@ def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
     asked = asked_columns(stage, inputs)
     return Plan(
         stage=stage, inputs=inputs, lateness=lateness, trigger=trigger, folds=folds, carry=carry, masks=masks, asked=asked,
-        columns=_columns(stage, trigger, dict(folds), carry, inputs, taking_back, single),
+        columns=_columns(stage, trigger, dict(folds), carry, taking_back, single),
         taking_back=taking_back, single=single,
     )  # fmt: skip
 
@@ -244,7 +244,7 @@ def _fold(stage: StageNode, name: str, inputs: Schema, taking_back: bool, masks:
 
 
 def _columns(
-    stage: StageNode, trigger: Part, folds: dict[str, Fold], carry: tuple[str, ...], inputs: Schema, taking_back: bool, single: bool
+    stage: StageNode, trigger: Part, folds: dict[str, Fold], carry: tuple[str, ...], taking_back: bool, single: bool
 ) -> dict[str, Column]:  # fmt: skip
     whole, count = pl.Int64(), Column(pl.Int64(), 0, "sum")
     found = {"new": count}
@@ -263,7 +263,7 @@ def _columns(
     for name, fold in folds.items():
         found |= {f"a.{name}.{suffix}": Column(dtype, None, "fold") for suffix, dtype in fold.fields}
     if not single and (stage.mode == "retracting" or (stage.mode == "accumulating" and _merges(stage.window))):
-        found["shown"] = Column(pl.List(pl.Struct(shown_fields(stage, folds, carry, inputs))), None, "shown")
+        found["shown"] = Column(pl.List(pl.Struct(shown_fields(stage, folds, carry))), None, "shown")
     return found
 
 
@@ -287,9 +287,7 @@ def _trigger_columns(trigger: Part) -> dict[str, Column]:
     return found
 
 
-def shown_fields(
-    stage: StageNode, folds: Mapping[str, Fold], carry: tuple[str, ...], inputs: Schema
-) -> dict[str, pl.DataType]:
+def shown_fields(stage: StageNode, folds: Mapping[str, Fold], carry: tuple[str, ...]) -> dict[str, pl.DataType]:
     """What is remembered of a pane that was shown: enough to withdraw it exactly."""
     window: dict[str, pl.DataType] = {"window_start": pl.Int64(), "window_end": pl.Int64()}
     if stage.mode != "retracting":

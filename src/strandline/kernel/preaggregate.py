@@ -90,7 +90,7 @@ def preaggregate(plan: Plan, rows: pl.DataFrame, edge: Edge, now: Instant) -> Pa
     if plan.merging:
         return _merging(plan, rows, times, assigned, edge, now)
     missed = _missed(plan, assigned, edge)
-    keep = ~_missed_everywhere(plan, assigned, edge, missed)
+    keep = ~_missed_everywhere(plan, assigned, edge)
     table = fold_rows(plan, rows, times, assigned.row[keep], assigned.start[keep], assigned.end[keep], edge, now)
     if isinstance(plan.window, Hopping) and not plan.sliced:
         table = _expand(plan, table, edge)
@@ -111,7 +111,7 @@ def _nothing(plan: Plan, rows: pl.DataFrame) -> Partials:
     return Partials(table=table, raw=rows, late=empty_late(plan), rejected=rejected_rows(rows, {}))
 
 
-def _missed_everywhere(plan: Plan, assigned: Assigned, edge: Edge, missed: Assigned) -> Mask:
+def _missed_everywhere(plan: Plan, assigned: Assigned, edge: Edge) -> Mask:
     """Which (row, window) pairs add nothing; for hopping windows, which slices no living window holds."""
     if isinstance(plan.window, Hopping):
         last = (assigned.start - int(plan.window.offset)) // int(plan.window.every) * int(plan.window.every)

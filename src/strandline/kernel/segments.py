@@ -9,6 +9,7 @@ first used. Cost follows what is touched, not what is kept.
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -36,7 +37,7 @@ class Reads:
     rows: int = 0
 
 
-class Content:
+class Content(ABC):
     """The rows that a block is a part of: a frame in memory, or bytes not yet looked at."""
 
     def __init__(self, rows: int, nbytes: int, schema: pa.Schema) -> None:
@@ -45,9 +46,9 @@ class Content:
         self.schema = schema
         self._columns: dict[str, NDArray[np.generic]] = {}
 
+    @abstractmethod
     def batch(self, reads: Reads | None = None) -> pa.RecordBatch:
         """The rows as one Arrow batch. Bytes read for the first time are added to `reads`."""
-        raise NotImplementedError
 
     def column(self, name: str, reads: Reads | None = None) -> NDArray[np.generic]:
         """One column without nulls, without copying."""
