@@ -189,7 +189,15 @@ def hashed_keys(plan: Plan, rows: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
 
 def key_columns(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:
     """The key of each row, as the state names it."""
-    return rows.select(canonical(rows[key]).alias(KEY + key) for key in plan.stage.keys)
+    return rows.select(_canonical(rows[key]).alias(KEY + key) for key in plan.stage.keys)
+
+
+def _canonical(key: pl.Series) -> pl.Series:
+    """One bit pattern for keys that are equal: one zero, one NaN. Null is a key too."""
+    if not key.dtype.is_float():
+        return key
+    numbers = canonical(key.fill_null(0.0))
+    return numbers.set(key.is_null(), None) if key.null_count() else numbers
 
 
 def _rounds(plan: Plan, keys: pl.DataFrame, hashes: Array, row: Array) -> Array:
