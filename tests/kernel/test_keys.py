@@ -11,7 +11,7 @@ from strandline.testing import Events, Watermark, play
 
 
 @pytest.mark.parametrize("type_", ["double", "float"])
-@pytest.mark.parametrize("keys", permutations([0.0, -0.0, None, float("nan")]), ids=str)
+@pytest.mark.parametrize("keys", list(permutations([0.0, -0.0, None, float("nan")])), ids=str)
 def test_zeros_are_one_key_and_null_and_nan_are_keys_of_their_own(type_: str, keys: tuple[float | None, ...]) -> None:
     source = sl.Flow("f").source("events", sl.Rows(schema=f"k {type_}, at timestamp"), time="at")
     stage = source.key_by("k").window(sl.Tumbling("1m")).aggregate("stage", n=sl.Count())
