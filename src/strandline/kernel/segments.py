@@ -141,14 +141,20 @@ class Block:
         column = self.column("hash", reads)
         first = column.searchsorted(hashes, "left")
         there = column[np.minimum(first, self.rows - 1)] == hashes if self.rows else np.zeros(len(hashes), np.bool_)
-        first = first[there]
-        counts = column.searchsorted(hashes[there], "right") - first
-        taken = self.content.batch().take(pa.array(_ranges(first, counts) + self.start))
+        taken = self.content.batch().take(pa.array(self._run_of(column, first[there], hashes[there]) + self.start))
         if reads is not None:
             reads.blocks += 1
             reads.rows += taken.num_rows
             reads.bytes += taken.nbytes + 16 * len(hashes) * self.rows.bit_length()
         return taken
+
+    def _run_of(
+        self, column: NDArray[np.generic], first: NDArray[np.int64], hashes: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        """All rows with these hashes, each of which is there from `first` on; mostly it is there once."""
+        if not (column[np.minimum(first + 1, self.rows - 1)] == hashes)[first + 1 < self.rows].any():
+            return first
+        return _ranges(first, column.searchsorted(hashes, "right") - first)
 
 
 @dataclass(frozen=True, eq=False)
