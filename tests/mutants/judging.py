@@ -86,7 +86,9 @@ def lateness_is_not_inherited(patch: Patch) -> None:
 def an_event_late_for_one_window_is_dropped(patch: Patch) -> None:
     """Late is said of an event, and not of an event and a window."""
     patch.setattr(
-        preaggregate, "_missed_everywhere", lambda p, assigned, edge, missed: np.isin(assigned.row, missed.row)
+        preaggregate,
+        "_missed_everywhere",
+        lambda p, assigned, edge: np.isin(assigned.row, preaggregate._missed(p, assigned, edge).row),
     )
     patch.setattr(
         preaggregate, "_window_counts",
