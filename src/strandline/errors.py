@@ -5,7 +5,13 @@ StrandlineError            what went wrong, and what to do about it
 ├── CheckFailed            a flow whose parts do not fit together: all its problems at once
 ├── ExpressionError        a text expression that cannot be read, or not without Spark
 ├── DataError              a value that a computation cannot take, such as a sum that overflows
-├── StateError             bytes that are not the state they claim to be
+├── StateError             state that is missing, or bytes that are not the state they claim to be
+│   ├── MissingFile        a file of the state that is not there
+│   └── StorageError       a place that cannot keep state: full, forbidden, or without conditional create
+├── OwnershipError         another run owns this flow
+├── SourceError            a source that cannot be read, or not any more from where it was left
+├── SinkError              a sink that cannot be used, or whose marker says something else than the flow does
+├── RunError               a run that cannot start or go on
 └── TranscriptError        a transcript or a step of play that cannot be understood
 """
 
@@ -52,7 +58,31 @@ class DataError(StrandlineError):
 
 
 class StateError(StrandlineError):
-    """State bytes that cannot be trusted."""
+    """State that is missing, or whose bytes cannot be trusted."""
+
+
+class MissingFile(StateError):
+    """A file of the state that is not there."""
+
+
+class StorageError(StateError):
+    """A place that cannot keep state: a full disk, a missing permission, a server without conditional create."""
+
+
+class OwnershipError(StrandlineError):
+    """Another run owns this flow: it committed a tick that this run was about to commit."""
+
+
+class SourceError(StrandlineError):
+    """A source that cannot be read, or not any more from where it was left."""
+
+
+class SinkError(StrandlineError):
+    """A sink that cannot be used, or whose marker says something else than the flow does."""
+
+
+class RunError(StrandlineError):
+    """A run that cannot start, or cannot go on."""
 
 
 class TranscriptError(StrandlineError):

@@ -40,11 +40,16 @@ def windows_of(stage: StageNode) -> Window:
 
 def steps_before(stage: StageNode) -> list[Node]:
     """The stateless nodes between a stage and the source or stage before it, in the order that rows take."""
+    return steps_to(stage.parent)
+
+
+def steps_to(node: Node) -> list[Node]:
+    """The stateless nodes from the source, stage or side before a node up to and with it, in the order that rows take."""
     found: list[Node] = []
-    for node in lineage(stage.parent):
-        if isinstance(node, SourceNode | StageNode | SideNode):
+    for each in lineage(node):
+        if isinstance(each, SourceNode | StageNode | SideNode):
             break
-        found.append(node)
+        found.append(each)
     return found[::-1]
 
 

@@ -15,18 +15,22 @@ from strandline.model.chaining import CHAIN_RULES, merges, rewritten, steps_befo
 from strandline.model.firing import closes, ends, fires_once, or_at_close, without_loss
 from strandline.model.fitting import COLUMN_RULES, Problems, asked_columns, stateless
 from strandline.model.flow import (
+    AnyNode,
     Flow,
     Node,
     SelectNode,
     SideNode,
+    SinkNode,
     SourceNode,
     StageNode,
+    TransformNode,
     WhereNode,
     WithColumnNode,
     lineage,
     stage_before,
 )  # fmt: skip
 from strandline.model.lineage import lateness_of, schema_of
+from strandline.model.sinking import check_sink, sink_risks
 from strandline.model.triggers import AfterWatermark
 from strandline.model.types import Schema
 from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Window
@@ -40,17 +44,17 @@ def check(flow: Flow) -> list[str]:
     """Raise CheckFailed with every problem of a flow; return its risks as sentences."""
     problems = [*_something(flow), *_names(flow)]
     for node in flow.nodes:
-        problems += check_node(node)
+        problems += check_sink(node) if isinstance(node, SinkNode) else check_node(node)
     if problems:
         raise CheckFailed(problems)
-    return [*dangling(flow), *(risk for node in flow.nodes if isinstance(node, StageNode) for risk in risks(node))]
+    return [*dangling(flow), *(risk for node in flow.nodes for risk in risks(node))]
 
 
 def check_node(node: Node) -> list[StrandlineError]:
     """What is wrong with a node itself, given that what comes before it is right."""
     try:
         if not isinstance(node, SourceNode) and schema_of(node.parent) is None:
-            return [*_stage_rules(node, None)]
+            return [*stateless(node, None), *_stage_rules(node, None)]
     except StrandlineError:
         return []  # the node before it is wrong, and says so itself
     try:
@@ -78,23 +82,41 @@ def _placed(problem: StrandlineError, stage: StageNode) -> StrandlineError:
 
 
 def dangling(flow: Flow) -> list[str]:
-    """The stateless branches that lead nowhere, as sentences."""
+    """The branches that lead nowhere, as sentences; of a flow without any sink, that it shows nothing outside."""
     used = {id(node.parent) for node in flow.nodes if not isinstance(node, SourceNode)}
-    loose = [_verb(node) for node in flow.nodes if id(node) not in used]
-    return [f"The rows of {verb} lead nowhere: no stage takes them." for verb in loose if verb is not None]
+    loose = [node for node in flow.nodes if not isinstance(node, SinkNode) and id(node) not in used]
+    if not any(isinstance(node, SinkNode) for node in flow.nodes):  # then all its stages are ends, and no surprise
+        first = [f"The flow {flow.name!r} has no sink: it shows nothing outside. Add one with .sink(...)."]
+        return first + [_nowhere(node) for node in loose if not isinstance(node, StageNode)]
+    return [*dict.fromkeys(map(_nowhere, loose))]  # a side that was looked at twice is two nodes
 
 
-def _verb(node: Node) -> str | None:
+def _nowhere(node: Node) -> str:
+    if isinstance(node, StageNode):
+        return f"The panes of stage {node.name!r} lead nowhere: no stage and no sink takes them."
+    return f"The rows of {verb(node)} lead nowhere: no stage and no sink takes them."
+
+
+def verb(node: Node) -> str:
+    """A node as it was written, in short."""
     if isinstance(node, WhereNode):
         return f".where({node.condition.text!r})"
     if isinstance(node, SelectNode):
         return f".select({', '.join(repr(column.text) for column in node.columns)})"
-    return f".with_column({node.name!r}, ...)" if isinstance(node, WithColumnNode) else None
+    if isinstance(node, WithColumnNode):
+        return f".with_column({node.name!r}, ...)"
+    if isinstance(node, TransformNode):
+        return f".transform({node.name})"
+    if isinstance(node, SideNode):
+        return f"{verb(node.parent)}.{node.side}"
+    return f"{'source' if isinstance(node, SourceNode) else 'stage'} {node.name!r}"
 
 
-def risks(stage: StageNode) -> list[str]:
-    """What is allowed and may still surprise."""
-    return [*_costs(stage), *_surprises(stage)]
+def risks(node: AnyNode) -> list[str]:
+    """What is allowed of a stage or a sink, and may still surprise."""
+    if isinstance(node, SinkNode):
+        return sink_risks(node)
+    return [*_costs(node), *_surprises(node)] if isinstance(node, StageNode) else []
 
 
 def _costs(stage: StageNode) -> Iterator[str]:
@@ -110,7 +132,7 @@ def _surprises(stage: StageNode) -> Iterator[str]:
     for node in steps_before(stage):
         if isinstance(origin, SourceNode) and origin.time in rewritten(node):
             yield (
-                f"{_verb(node)} makes the column {origin.time!r} anew, and the time of an event stays as it was read: "
+                f"{verb(node)} makes the column {origin.time!r} anew, and the time of an event stays as it was read: "
                 f"the stage {stage.name!r} puts it in its windows by that."
             )
     if isinstance(origin, StageNode) and merges(stage) and not isinstance(stage.window, SameWindow):
@@ -137,13 +159,14 @@ def _names(flow: Flow) -> Problems:
                 f"A source and a stage are both named {node.name!r}: watermarks and books are kept by name.",
                 fix="Give each its own name.",
             )
-    for kind in (SourceNode, StageNode):
+    for what, kind, kept in (
+        ("source", SourceNode, "state"), ("stage", StageNode, "state"), ("sink", SinkNode, "place in the flow"),
+    ):  # fmt: skip
         counts = Counter(node.name for node in flow.nodes if isinstance(node, kind))
         for name, count in counts.items():
             if count > 1:
-                what = "source" if kind is SourceNode else "stage"
                 yield DescriptionError(
-                    f"{count} {what}s are named {name!r}: the name is the identity of its state.",
+                    f"{count} {what}s are named {name!r}: the name is the identity of its {kept}.",
                     fix="Give each its own name.",
                 )
 

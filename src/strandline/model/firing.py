@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Final
+from dataclasses import Field, fields, is_dataclass
+from typing import Any, Final
 
 from strandline.model.time import Span
 from strandline.model.triggers import (
-    KINDS,
     AfterAll,
     AfterAny,
     AfterClose,
@@ -20,6 +19,7 @@ from strandline.model.triggers import (
     Repeatedly,
     Trigger,
 )  # fmt: skip
+from strandline.model.windows import Calendar
 
 SHORT: Final = 60  # characters of a trigger that an error may repeat
 
@@ -90,28 +90,34 @@ def fires_once(trigger: Trigger, lateness: Span) -> bool:
     return not fires_before_close(trigger, lateness)
 
 
-def written(trigger: Trigger) -> str:
-    """A trigger as one would write it.
+def written(description: object) -> str:
+    """A trigger, window, policy or aggregate as one would write it; of a user's own class that is no dataclass, its name.
 
     >>> written(AfterWatermark(early=AfterAny(AfterCount(3), AfterProcessingTime("10s"))))
     "AfterWatermark(early=AfterAny(AfterCount(3), AfterProcessingTime('10s')))"
     """
-    if isinstance(trigger, AfterAny | AfterAll | AfterEach):
-        arguments = [written(part) for part in trigger.triggers]
+    if isinstance(description, AfterAny | AfterAll | AfterEach):
+        arguments = [written(part) for part in description.triggers]
     else:
-        given = [(field, getattr(trigger, field.name)) for field in fields(trigger)]
+        given = [(field, getattr(description, field.name)) for field in _fields(description)]
         arguments = [
             f"{field.name}={_literal(value)}" if field.kw_only else _literal(value)
             for field, value in given
             if value != field.default
         ]
-    return f"{type(trigger).__name__}({', '.join(arguments)})"
+    return f"{type(description).__name__}({', '.join(arguments)})"
+
+
+def _fields(description: object) -> list[Field[Any]]:
+    """The fields by place first, then those by name."""
+    found = fields(description) if is_dataclass(description) and not isinstance(description, type) else ()
+    return sorted((field for field in found if field.repr), key=lambda field: field.kw_only is True)
 
 
 def _literal(value: object) -> str:
-    if isinstance(value, KINDS):
-        return written(value)
-    return repr(value.text) if isinstance(value, Span) else repr(value)
+    if isinstance(value, Span | Calendar):
+        return repr(value.text)
+    return written(value) if is_dataclass(value) else repr(value)
 
 
 def without_loss(trigger: Trigger, *, endless: bool) -> list[str]:

@@ -11,12 +11,20 @@ from typing import Final
 
 from strandline.errors import DescriptionError, StrandlineError, did_you_mean
 from strandline.model.expressions import parse
-from strandline.model.flow import Node, SelectNode, SideNode, SourceNode, StageNode, WhereNode, WithColumnNode
-from strandline.model.lineage import schema_of, shown_type
-from strandline.model.panes import HIDDEN, LATE_COLUMNS, REJECTED_COLUMNS, RESERVED
+from strandline.model.flow import (
+    Node,
+    SelectNode,
+    SideNode,
+    SourceNode,
+    StageNode,
+    TransformNode,
+    WhereNode,
+    WithColumnNode,
+)  # fmt: skip
+from strandline.model.lineage import schema_of, shown_type, side_columns
+from strandline.model.panes import HIDDEN, RESERVED
 from strandline.model.triggers import OnEvent, When, walk
 from strandline.model.types import Schema, Type
-from strandline.model.watermarks import FromSource
 from strandline.model.windows import Session, Tumbling
 
 Problems = Iterator[StrandlineError]
@@ -32,6 +40,8 @@ def stateless(node: Node, schema: Schema | None) -> Problems:
         yield from _made(".select()", [column.name or "" for column in node.columns])
     if isinstance(node, WithColumnNode):
         yield from _made(".with_column()", [node.name])
+    if isinstance(node, TransformNode) and node.schema is not None:
+        yield from _made(f".transform({node.name})", [*node.schema])
     if isinstance(node, SideNode) and schema is not None:
         yield from _side(node)
 
@@ -50,7 +60,7 @@ def _made(owner: str, names: list[str]) -> Problems:
 def _side(node: SideNode) -> Problems:
     """A side output adds columns to the event's own."""
     own = schema_of(node.parent.parent if isinstance(node.parent, StageNode) else node.parent)
-    for name, _ in LATE_COLUMNS if node.side == "late" else REJECTED_COLUMNS:
+    for name, _ in side_columns(node):
         if own is not None and name in own:
             yield DescriptionError(
                 f"The {node.side} rows of {node.parent.name!r} would have two columns {name!r}: its own, and the one that is added.",
@@ -66,8 +76,8 @@ def _source(node: SourceNode) -> Problems:
                 f"The column {name!r} of source {node.name!r} starts with '{HIDDEN}', which is kept for Strandline.",
                 fix="Rename it.",
             )
-    if isinstance(node.watermark, FromSource) and node.watermark.column is not None:
-        yield from _marks(node, node.watermark.column)
+    if node.watermark.marks_column is not None:
+        yield from _marks(node, node.watermark.marks_column)
     if isinstance(node.time, str):
         if node.time not in columns:
             yield DescriptionError(

@@ -1,15 +1,38 @@
-"""A flow: what is read, what is done to it, and what is shown. Descriptions only; nothing runs here."""
+"""A flow: what is read, what is done to it, and what is shown. Descriptions only; nothing runs here.
+
+`model/nodes.py` has the parts that a flow is made of; here are the verbs that make them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, get_args
 
 from strandline.errors import DescriptionError, told
 from strandline.model.aggregates import BUILT_IN, Aggregate, AnyAggregate
-from strandline.model.expressions import Expression, parse, require_text
+from strandline.model.expressions import parse, require_text
+from strandline.model.nodes import (
+    AnyNode,
+    Arrival,
+    Node,
+    OnTime,
+    PaneTime,
+    RowsMode,
+    SelectNode,
+    SideNode,
+    Sink,
+    SinkNode,
+    Source,
+    SourceNode,
+    StageNode,
+    TransformNode,
+    WhereNode,
+    WithColumnNode,
+    lineage,
+    stage_before,
+)  # fmt: skip
 from strandline.model.options import require_boolean
 from strandline.model.panes import Mode
 from strandline.model.time import Span
@@ -18,124 +41,25 @@ from strandline.model.types import Schema
 from strandline.model.watermarks import Bounded, Policy
 from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session, Tumbling, Window
 
-OnTime = Literal["if_any", "always"]
-PaneTime = Literal["end", "earliest", "latest"]
-
-
-class Source(Protocol):
-    """Where events come from: for a description, only its columns matter."""
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of its rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """Take processing time for event time, on purpose."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SourceNode:
-    """Rows read from outside."""
-
-    name: str
-    source: Source
-    time: str | Arrival
-    watermark: Policy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WhereNode:
-    """Rows for which a condition is true."""
-
-    parent: Node
-    condition: Expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SelectNode:
-    """Rows made of other columns."""
-
-    parent: Node
-    columns: tuple[Expression, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WithColumnNode:
-    """Rows with one more, or one other, column."""
-
-    parent: Node
-    name: str
-    expression: Expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TransformNode:
-    """Rows put through stateless PySpark code."""
-
-    parent: Node
-    name: str
-    function: Callable[[Any], Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StageNode:
-    """Aggregates per key and window. `name` is the identity of its state."""
-
-    name: str
-    parent: Node
-    keys: tuple[str, ...]
-    window: Window
-    trigger: Trigger
-    lateness: Span
-    mode: Mode
-    on_time: OnTime
-    timestamp: PaneTime
-    coalesce: bool
-    allow_loss: bool
-    aggregates: tuple[tuple[str, AnyAggregate], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SideNode:
-    """What a source or a stage could not use: its late or its rejected rows."""
-
-    parent: SourceNode | StageNode
-    side: Literal["late", "rejected"]
-
-
-Node: TypeAlias = SourceNode | WhereNode | SelectNode | WithColumnNode | TransformNode | StageNode | SideNode
-
-
-def lineage(node: Node) -> Iterator[Node]:
-    """A node and what it comes from, nearest first."""
-    yield node
-    while not isinstance(node, SourceNode):
-        node = node.parent
-        yield node
-
-
-def stage_before(node: Node) -> StageNode | None:
-    """The nearest stage that a node's rows come out of, if any."""
-    for each in lineage(node):
-        if isinstance(each, StageNode):
-            return each
-        if isinstance(each, SideNode):
-            return None
-    return None
+__all__ = [
+    "AnyNode", "Arrival", "Flow", "Keyed", "Node", "OnTime", "PaneTime", "RowsMode", "SelectNode", "SideNode", "Sink",
+    "SinkNode", "Source", "SourceNode", "Stage", "StageNode", "Stream", "TransformNode", "WhereNode", "Windowed",
+    "WithColumnNode", "lineage", "stage_before",
+]  # fmt: skip
 
 
 @dataclass(slots=True)
 class Flow:
     """A named flow. Making one starts nothing.
 
+    It may be subclassed; the streams of a flow carry the flow that made them.
+
     >>> flow = Flow("revenue")
     """
 
     name: str
     buckets: int = 64
-    nodes: list[Node] = field(default_factory=list, repr=False)
+    nodes: list[AnyNode] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         _named("flow", self.name)
@@ -161,7 +85,9 @@ class Flow:
             raise DescriptionError(
                 f"watermark={told(watermark)} is no watermark policy.", fix="Write watermark=sl.Bounded('20s')."
             )
-        return Stream(self, self.add(SourceNode(name=name, source=source, time=time, watermark=policy)))
+        node = SourceNode(name=name, source=source, time=time, watermark=policy)
+        self.add(node)
+        return Stream(self, node)
 
     def check(self) -> list[str]:
         """Raise CheckFailed with all that is wrong; return what is only risky."""
@@ -169,10 +95,21 @@ class Flow:
 
         return check(self)
 
-    def add(self, node: Node) -> Node:
+    def explain(self) -> str:
+        """What this flow means, in plain sentences: times, windows, triggers, what can be lost, what is promised."""
+        from strandline.model.explain import explain
+
+        return explain(self)
+
+    def graph(self) -> str:
+        """The flow drawn as a tree: sources, steps, stages, their sides, and sinks."""
+        from strandline.model.graph import graph
+
+        return graph(self)
+
+    def add(self, node: AnyNode) -> None:
         """Remember a node, so that check() sees branches that lead nowhere."""
         self.nodes.append(node)
-        return node
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,17 +143,20 @@ class Stream:
         parsed = parse(require_text(".with_column()", expression))
         return self._then(WithColumnNode(parent=self.node, name=name, expression=parsed))
 
-    def transform(self, function: Callable[[Any], Any], *, name: str | None = None) -> Stream:
-        """Put the rows through any stateless PySpark code: DataFrame in, DataFrame out."""
+    def transform(
+        self, function: Callable[[Any], Any], *, name: str | None = None, schema: str | Schema | None = None
+    ) -> Stream:
+        """Put the rows through any stateless PySpark code: DataFrame in, DataFrame out.
+
+        `schema` says which columns come out, so that what follows can be checked before Spark is there.
+        """
         if not callable(function):
             raise DescriptionError(
                 f".transform() takes a function of a DataFrame, not {function!r}.", fix="Pass it without calling it."
             )
-        return self._then(
-            TransformNode(
-                parent=self.node, name=str(name or getattr(function, "__name__", "transform")), function=function
-            )
-        )
+        called = str(name or getattr(function, "__name__", "transform"))
+        columns = None if schema is None else Schema.of(schema)
+        return self._then(TransformNode(parent=self.node, name=called, function=function, schema=columns))
 
     def key_by(self, *columns: str) -> Keyed:
         """Group by columns; without any, all rows are one group."""
@@ -228,9 +168,30 @@ class Stream:
                 )
         return Keyed(self, columns)
 
+    def sink(
+        self,
+        name: str,
+        sink: Sink,
+        *,
+        rows: RowsMode | None = None,
+        key: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        max_lag: int | None = None,
+    ) -> None:
+        """Let the rows leave the flow, to a sink such as `sl.Files("out").write(format="json")`.
+
+        `rows`: "append" writes them as they are, "changelog" with `op`, "upsert" keeps one row per `key` (behind a
+        stage by default its keys and the window). Rows that are never withdrawn are appended unless said otherwise.
+        `columns` picks some; with `max_lag` the sink may fall so many ticks behind before the flow waits for it.
+        """
+        from strandline.model.sinks import describe_sink  # it reads lineages, which read flows
+
+        _named("sink", name)
+        self.flow.add(describe_sink(self.node, name, sink, rows=rows, key=key, columns=columns, max_lag=max_lag))
+
     @property
     def rejected(self) -> Stream:
-        """The rows that had no usable time, with the reason."""
+        """The rows that had no usable time or could not be decoded, with the reason."""
         if not isinstance(self.node, SourceNode | StageNode):
             raise DescriptionError(
                 "Only a source and a stage reject rows.",
@@ -239,7 +200,8 @@ class Stream:
         return self._then(SideNode(parent=self.node, side="rejected"))
 
     def _then(self, node: Node) -> Stream:
-        return Stream(self.flow, self.flow.add(node))
+        self.flow.add(node)
+        return Stream(self.flow, node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from strandline.model.flow import (
     WithColumnNode,
     stage_before,
 )  # fmt: skip
-from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, REJECTED_COLUMNS, WINDOW_COLUMNS
+from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, REJECTED_COLUMNS, UNREADABLE_COLUMNS, WINDOW_COLUMNS
 from strandline.model.time import Span
 from strandline.model.types import Schema, Type
 from strandline.model.windows import Calendar, CustomWindow, Hopping, Session, Tumbling, Window
@@ -25,9 +25,9 @@ def schema_of(node: Node) -> Schema | None:
     """The columns of a node's rows; None where only Spark knows (behind a transform, or an unknown function)."""
     if isinstance(node, SourceNode):
         return node.source.schema
-    before = schema_of(node.parent)
     if isinstance(node, TransformNode):
-        return None
+        return node.schema
+    before = schema_of(node.parent)
     if before is None:
         return stage_schema(node, None) if isinstance(node, StageNode) else None
     if isinstance(node, StageNode):
@@ -44,8 +44,16 @@ def schema_of(node: Node) -> Schema | None:
 
 def _side(node: SideNode) -> Schema | None:
     inputs = schema_of(node.parent.parent if isinstance(node.parent, StageNode) else node.parent)
-    extra = LATE_COLUMNS if node.side == "late" else REJECTED_COLUMNS
-    return None if inputs is None else Schema((*inputs.columns, *extra))
+    if isinstance(node.parent, StageNode) and node.side == "replaced" and inputs is not None:
+        return Schema((*((key, inputs[key]) for key in node.parent.keys), *WINDOW_COLUMNS))
+    return None if inputs is None else Schema((*inputs.columns, *side_columns(node)))
+
+
+def side_columns(node: SideNode) -> tuple[tuple[str, Type], ...]:
+    """The columns that a side output adds to the event's own."""
+    if node.side == "late":
+        return LATE_COLUMNS
+    return UNREADABLE_COLUMNS if isinstance(node.parent, SourceNode) else REJECTED_COLUMNS
 
 
 def _selected(node: SelectNode, before: Schema) -> Schema | None:

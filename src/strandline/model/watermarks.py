@@ -13,7 +13,7 @@ a pure function of the tick's stats and the kept state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -83,6 +83,14 @@ class Policy(ABC):
     @property
     def keeps_lags_over(self) -> Span | None:
         """How much processing time of lags `state.lags` should hold; None: not needed."""
+        return None
+
+    @property
+    def marks_column(self) -> str | None:
+        """The column in which a row may say how far the source is; None: no row does.
+
+        A row that has such a mark and no time is no event, and is not rejected either.
+        """
         return None
 
 
@@ -193,6 +201,11 @@ class FromSource(Policy):
         _set(self, column=column)
         Policy.__init__(self, idle_after=idle_after, max_future=max_future, advance_when_idle=advance_when_idle)
 
+    @property
+    def marks_column(self) -> str | None:
+        """The column of watermark rows."""
+        return self.column
+
     def update(self, stats: PartitionStats, state: PartitionState) -> Instant:
         """What the source asserted."""
         return state.watermark if stats.asserted is None else stats.asserted
@@ -203,14 +216,23 @@ class AtEnd(Policy):
     """Batch: before all time until everything is read, then the end of time.
 
     The end comes when every partition is finished, or with `finish(state)`. No partition is ever idle, so nothing is
-    late, whatever the order of the files; the wrapped policy only says what is too far in the future.
+    late, whatever the order of the files; the wrapped policy only says what is too far in the future, and which rows
+    are marks and no events.
 
     >>> AtEnd(Bounded("20s", idle_after="1m", max_future="5m"))
     AtEnd(idle_after=None, max_future=Span('5m'), advance_when_idle=False)
     """
 
+    wrapped: Policy = field(repr=False)
+
     def __init__(self, policy: Policy) -> None:
+        _set(self, wrapped=policy)
         Policy.__init__(self, max_future=policy.max_future)
+
+    @property
+    def marks_column(self) -> str | None:
+        """The wrapped policy's."""
+        return self.wrapped.marks_column
 
     def update(self, stats: PartitionStats, state: PartitionState) -> Instant:
         """Hold."""

@@ -1,0 +1,129 @@
+"""Fill in what only Spark knows: after this every node's columns are known.
+
+What the model cannot type becomes a transform, PySpark code with a known schema. The functions here call plain methods of
+the DataFrame they are given; nothing of PySpark is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strandline.errors import ExpressionError, StrandlineError
+from strandline.model.expressions import Expression
+from strandline.model.flow import Flow
+from strandline.model.lineage import schema_of
+from strandline.model.nodes import AnyNode, Node, SelectNode, TransformNode, WhereNode, WithColumnNode
+from strandline.model.panes import HIDDEN
+from strandline.model.rebuild import rebuild
+from strandline.model.types import Schema
+
+
+def resolve(flow: Flow, schema_of_transform: Callable[[Node], Schema]) -> Flow:
+    """The flow with the columns of every node known; `schema_of_transform` is asked for those of a transform.
+
+    It is given the transform, whose parent's columns are known, and may find out by putting an empty DataFrame through
+    its `function`. Nodes whose columns are wrong are left as they are: `check()` of the resolved flow says so.
+
+    Law: the nodes stay in their order, so `zip(flow.nodes, resolved.nodes)` pairs old with new.
+    """
+
+    def resolved(node: AnyNode) -> AnyNode:
+        opaque = _as_transform(node)
+        return node if opaque is None else replace(opaque, schema=schema_of_transform(opaque))
+
+    return rebuild(flow, resolved)
+
+
+def _as_transform(node: AnyNode) -> TransformNode | None:
+    """The node as a transform whose columns must be asked for; None where they need not be."""
+    if isinstance(node, TransformNode):
+        return node if node.schema is None else None
+    if not isinstance(node, WhereNode | SelectNode | WithColumnNode):
+        return None
+    try:
+        before = schema_of(node.parent)
+        unknown = before is not None and any(each.type_in(before) is None for each in _expressions(node))
+    except StrandlineError:
+        return None  # check() says it
+    if not unknown:
+        return None
+    for expression in _expressions(node):
+        _require_timeless(expression)
+    return TransformNode(parent=node.parent, name=_name(node), function=_function(node))
+
+
+def _expressions(node: WhereNode | SelectNode | WithColumnNode) -> tuple[Expression, ...]:
+    if isinstance(node, SelectNode):
+        return node.columns
+    return (node.condition,) if isinstance(node, WhereNode) else (node.expression,)
+
+
+def _require_timeless(expression: Expression) -> None:
+    if expression.uses_now:
+        raise ExpressionError(
+            f"Only Spark can run {expression.text!r}, and its clock is not the tick's: a replay would give another answer.",
+            fix="Take the time first, with .with_column('read_at', 'current_timestamp()'), and use the column read_at.",
+        )
+
+
+def _name(node: WhereNode | SelectNode | WithColumnNode) -> str:
+    texts = ", ".join(each.text for each in _expressions(node))
+    if isinstance(node, WithColumnNode):
+        return f"with_column {node.name} = {texts}"
+    return f"{'where' if isinstance(node, WhereNode) else 'select'} {texts}"
+
+
+def _function(node: WhereNode | SelectNode | WithColumnNode) -> Callable[[Any], Any]:
+    if isinstance(node, WhereNode):
+        return SparkWhere(node.condition.text)
+    if isinstance(node, SelectNode):
+        return SparkSelect(tuple(column.text for column in node.columns))
+    return SparkColumn(node.name, node.expression.text)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWhere:
+    """`.where(text)` of a DataFrame."""
+
+    text: str
+
+    def __call__(self, frame: Any) -> Any:
+        """Keep the rows for which the condition is true."""
+        return frame.where(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSelect:
+    """`.selectExpr(*texts)` of a DataFrame; hidden columns are carried along."""
+
+    texts: tuple[str, ...]
+
+    def __call__(self, frame: Any) -> Any:
+        """Make rows of these columns."""
+        hidden = [quoted(name) for name in frame.columns if name.startswith(HIDDEN)]
+        return frame.selectExpr(*self.texts, *hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkColumn:
+    """One more, or one other, column of a DataFrame; a replaced one stays in its place."""
+
+    name: str
+    text: str
+
+    def __call__(self, frame: Any) -> Any:
+        """Add or replace the column."""
+        names = [*frame.columns] if self.name in frame.columns else [*frame.columns, self.name]
+        made = frame.selectExpr(*(self.text if name == self.name else quoted(name) for name in names))
+        return made.toDF(*names)  # by place: the text may bring an alias of its own
+
+
+def quoted(name: str) -> str:
+    """A column's name in Spark SQL, whatever is in it.
+
+    >>> quoted("full name")
+    '`full name`'
+    """
+    return "`" + name.replace("`", "``") + "`"
