@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from strandline.kernel.ask import ask, in_order, placed
 from strandline.kernel.expire import expire
+from strandline.kernel.frames import kept, without
 from strandline.kernel.gather import gather
 from strandline.kernel.hold import hold
 from strandline.kernel.hopping import advance_slices
 from strandline.kernel.judge import judge
-from strandline.kernel.plan import Plan
+from strandline.kernel.plan import Plan, no_state
 from strandline.kernel.preaggregate import Books, Partials
 from strandline.kernel.segments import Reads
 from strandline.kernel.show import no_replacements
@@ -59,10 +61,10 @@ def advance(plan: Plan, state: State, partials: Partials, tick: Tick, *, reads: 
 def _split(plan: Plan, table: pl.DataFrame, edge: Edge) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The partials that can wait unread, and those that must be asked now."""
     if not plan.lazy or table.is_empty():
-        return table.clear().drop("round"), table
+        return no_state(plan), table
     end = table["window_end"].to_numpy()
-    now = edge.after >= (plan.deadline(end) if plan.closes_once else end)
-    return table.filter(pl.Series(~now)).drop("round"), table.filter(pl.Series(now))
+    now = np.asarray(edge.after >= (plan.deadline(end) if plan.closes_once else end))
+    return without(kept(table, ~now), ["round"]), kept(table, now)
 
 
 def _advance_slices(plan: Plan, state: State, partials: Partials, tick: Tick, reads: Reads | None) -> Advanced:

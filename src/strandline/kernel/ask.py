@@ -10,6 +10,8 @@ import polars as pl
 
 from strandline.kernel.absorb import absorb
 from strandline.kernel.fire import Fired, fire, no_panes
+from strandline.kernel.frames import changed, kept, stacked, without
+from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import KEY, Plan
 from strandline.kernel.show import no_replacements
 from strandline.kernel.triggers import NOT_YET
@@ -26,44 +28,44 @@ def ask(
     """Absorb what came, ask, and show; where events are counted one at a time, once for each and then for all."""
     if stored.is_empty() and pieces.is_empty():
         return stored, no_panes(plan), no_replacements(plan)
-    rounds = pieces["round"].unique().sort().to_list() if plan.exact else []
+    each_round = pieces["round"].to_numpy()
+    rounds = sorted_unique(each_round).tolist() if plan.exact else []
     table, shown, replaced = stored, [], []
     touched = np.zeros(table.height, np.bool_)
     for number in rounds:
-        table, new, carried = absorb(plan, table, pieces.filter(pl.col("round") == number), touched, edge)
-        fired = fire(plan, table.filter(pl.Series(new)), new[new], edge, now, mid_tick=True)
+        table, new, carried = absorb(plan, table, kept(pieces, each_round == number), touched, edge)
+        fired = fire(plan, kept(table, new), new[new], edge, now, mid_tick=True)
         table = _put_back(table, fired.table, new)
         touched = carried | new
-        shown.append(placed(fired, step=int(number)))
+        shown.append(placed(fired, step=number))
         replaced.append(fired.replaced)
     if not rounds:
         table, touched, _ = absorb(plan, table, pieces, touched, edge)
     if "pending" in plan.columns:
-        table = table.with_columns(index=pl.col("index") + pl.col("pending"))
+        table = changed(table, {"index": table["index"].to_numpy() + table["pending"].to_numpy()})
     fired = fire(plan, table, touched, edge, now)
     final = placed(fired, step=NOT_YET)
     table = fired.table
     if "pending" in plan.columns:
         table, final, shown = _coalesced(plan, table, final, shown)
-        table = table.with_columns(pending=pl.lit(False))
+        table = changed(table, {"pending": np.zeros(table.height, np.bool_)})
     replaced.append(fired.replaced)
-    return table, in_order(plan, [*shown, final]), pl.concat(replaced)
+    return table, in_order(plan, [*shown, final]), stacked(replaced)
 
 
-def _put_back(table: pl.DataFrame, changed: pl.DataFrame, mask: Mask) -> pl.DataFrame:
+def _put_back(table: pl.DataFrame, asked: pl.DataFrame, mask: Mask) -> pl.DataFrame:
     if mask.all():
-        return changed
-    rest = table.filter(pl.Series(~mask))
+        return asked
     order = np.argsort(np.concatenate([np.flatnonzero(~mask), np.flatnonzero(mask)]))
-    return pl.concat([rest, changed])[order]
+    return stacked([kept(table, ~mask), asked])[order]
 
 
 def placed(fired: Fired, *, step: int = NOT_YET) -> pl.DataFrame:
     """Panes with what they are ordered by: the window that fired, the step of the tick, the order within."""
-    firing = fired.table.select("hash", "window_start", "window_end")[fired.panes["__owner"].to_numpy()]
-    return fired.panes.drop("__owner").with_columns(
-        __hash=firing["hash"], __start=firing["window_start"], __end=firing["window_end"], __step=pl.lit(step, pl.Int64)
-    )
+    owner = fired.panes["__owner"].to_numpy()
+    window = {"__hash": "hash", "__start": "window_start", "__end": "window_end"}
+    firing = {name: fired.table[column].to_numpy()[owner] for name, column in window.items()}
+    return changed(without(fired.panes, ["__owner"]), firing | {"__step": np.full(len(owner), step)})
 
 
 def _coalesced(
@@ -95,14 +97,14 @@ def in_order(plan: Plan, parts: list[pl.DataFrame]) -> pl.DataFrame:
     next stage that counts exactly takes it for the order of arrival.
     """
     hidden = ["__hash", "__start", "__end", "__step", "__rank"]
-    panes = pl.concat(parts) if parts else no_panes(plan)
-    if panes.is_empty():
+    if not any(part.height for part in parts):
         return no_panes(plan)
+    panes = stacked(parts)
     hashes = panes["__hash"].to_numpy()
-    if len(parts) == 1 and bool((hashes[1:] > hashes[:-1]).all()):
-        return panes.drop(hidden)
+    if bool((hashes[1:] > hashes[:-1]).all()):
+        return without(panes, hidden)
     if plan.one_window_per_slice and (panes["__step"] == NOT_YET).all() and (panes["__rank"] == 1).all():
         # Windows come one slice after the other, each sorted by hash: runs that a stable sort has only to merge.
-        return panes.drop(hidden)[np.argsort(hashes, kind="stable")]
+        return without(panes, hidden)[np.argsort(hashes, kind="stable")]
     by = ["__hash", *plan.stage.keys, "__start", "__end", "__step", "__rank"]
-    return panes.sort(by, maintain_order=True, nulls_last=False).drop(hidden)
+    return without(panes.sort(by, maintain_order=True, nulls_last=False), hidden)

@@ -44,6 +44,11 @@ def encode(segments: Sequence[Segment], *, kind: str, about: Mapping[str, str] |
 
     Law: `decode(encode(segments, kind=kind)) == segments`, and equal rows give equal bytes.
     """
+    return b"".join(encode_parts(segments, kind=kind, about=about))
+
+
+def encode_parts(segments: Sequence[Segment], *, kind: str, about: Mapping[str, str] | None = None) -> list[Any]:
+    """The same file in parts, which are not copied: buffers to be written one after the other."""
     file = _File()
     schemas: list[pa.Schema] = []
     for segment in segments:
@@ -73,9 +78,20 @@ def decode(buffer: bytes | memoryview | pa.Buffer, *, kind: str | None = None) -
 
 
 def decode_with_about(
-    buffer: bytes | memoryview | pa.Buffer, *, kind: str | None = None
+    buffer: bytes | memoryview | pa.Buffer, *, kind: str | None = None, name: str | None = None
 ) -> tuple[dict[str, str], list[Segment]]:
-    """The same, and before it what the file says `about` its rows."""
+    """The same, and before it what the file says `about` its rows. Errors, also later ones, say the `name`, if given."""
+    try:
+        return _decoded(buffer, kind, "" if name is None else f" of the file {name!r}")
+    except StateError as error:
+        if name is None:
+            raise
+        raise StateError(f"The file {name!r} cannot be used. {error.what}", fix=error.fix) from error
+
+
+def _decoded(
+    buffer: bytes | memoryview | pa.Buffer, kind: str | None, where: str
+) -> tuple[dict[str, str], list[Segment]]:
     file = _current(pa.py_buffer(buffer))
     index, limit = _index(file)
     if kind is not None and index["kind"] != kind:
@@ -84,7 +100,7 @@ def decode_with_about(
             fix=f"Give the file that was written as {kind!r}.",
         )
     schemas = [_schema(file, limit, number, extent) for number, extent in enumerate(index["schemas"])]
-    segments = [_segment(file, limit, number, entry, schemas) for number, entry in enumerate(index["segments"])]
+    segments = [_segment(file, limit, number, entry, schemas, where) for number, entry in enumerate(index["segments"])]
     return index["about"], segments
 
 
@@ -115,10 +131,10 @@ class _File:
         start = END_OF_STREAM[:4] + struct.pack("<i", length + gap)
         return self.add(start, message[8 : 8 + length], bytes(gap), message[8 + length :])
 
-    def closed(self, index: dict[str, Any]) -> bytes:
-        """The whole file."""
+    def closed(self, index: dict[str, Any]) -> list[Any]:
+        """All parts of the file."""
         offset, length, checksum = self.add(json.dumps(index, sort_keys=True, separators=(",", ":")).encode())
-        return b"".join([*self.parts, TRAILER.pack(offset, length, checksum, MAGIC)])
+        return [*self.parts, TRAILER.pack(offset, length, checksum, MAGIC)]
 
 
 def _segment_entry(file: _File, segment: Segment, schema: int) -> dict[str, Any]:
@@ -196,8 +212,10 @@ def _schema(file: pa.Buffer, limit: int, number: int, extent: Extent) -> pa.Sche
     return pa.ipc.read_schema(part)
 
 
-def _segment(file: pa.Buffer, limit: int, number: int, entry: dict[str, Any], schemas: list[pa.Schema]) -> Segment:
-    place = f"of segment {number} (slice {entry['slice']}, ticks {entry['first_tick']} to {entry['last_tick']})"
+def _segment(
+    file: pa.Buffer, limit: int, number: int, entry: dict[str, Any], schemas: list[pa.Schema], where: str
+) -> Segment:
+    place = f"of segment {number} (slice {entry['slice']}, ticks {entry['first_tick']} to {entry['last_tick']}){where}"
     schema = schemas[entry["schema"]]
     blocks = [_block(file, limit, f"block {n} {place}", line, schema) for n, line in enumerate(entry["blocks"])]
     return Segment(entry["slice"], entry["first_tick"], entry["last_tick"], tuple(blocks))

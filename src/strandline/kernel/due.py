@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from strandline.errors import StateError
 from strandline.kernel.codec import decode, encode
+from strandline.kernel.frames import only, stacked
 from strandline.kernel.segments import Block, Reads, Segment, cut_blocks, frame_of
 from strandline.kernel.tiers import MERGE_BUDGET, plan
 from strandline.model.time import Instant
 
 ENTRY: Final = {"due": pl.Int64, "hash": pl.UInt64, "window_start": pl.Int64, "window_end": pl.Int64}
-_STORED: Final = pl.DataFrame(schema=ENTRY).to_arrow().schema
+_NOTHING: Final = pl.DataFrame(schema=ENTRY)
+_STORED: Final = _NOTHING.to_arrow().schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +47,18 @@ class DueIndex:
         runs = [*self.runs, _run(entries)]
         merges = plan([run.rows for run in runs], budget=budget)
         for start, stop in reversed(merges):
-            runs[start:stop] = [_run(pl.concat([run.frame() for run in runs[start:stop]]))]
+            runs[start:stop] = [_run(stacked([run.frame() for run in runs[start:stop]]))]
         return DueIndex(tuple(runs))
 
     def due(self, now: Instant, reads: Reads | None = None) -> pl.DataFrame:
         """The entries due at `now` or before."""
         parts = [_before(run, now).frame(reads) for run in self.runs if _first_due(run) <= now]
-        return _sorted(pl.concat(parts)) if parts else pl.DataFrame(schema=ENTRY)
+        return _sorted(stacked(parts)) if parts else _NOTHING
 
     def first(self, count: int) -> pl.DataFrame:
         """The entries due first: at least so many of them, if there are, and all that are due as early as the last."""
         if not self.runs:
-            return pl.DataFrame(schema=ENTRY)
+            return _NOTHING
         heads = [frame_of([b.batch() for b in _front(run.blocks, count)], run.schema) for run in self.runs]
         dues = np.sort(np.concatenate([head["due"].to_numpy() for head in heads]))
         return self.due(Instant(int(dues[min(count, len(dues)) - 1])))
@@ -109,11 +111,15 @@ def _front(blocks: Sequence[Block], count: int) -> Iterator[Block]:
 
 
 def _run(entries: pl.DataFrame) -> Segment:
-    return Segment(0, 0, 0, cut_blocks(_sorted(entries.select(list(ENTRY)))))
+    return Segment(0, 0, 0, cut_blocks(_sorted(only(entries, ENTRY))))
 
 
 def _sorted(entries: pl.DataFrame) -> pl.DataFrame:
-    return entries.unique().sort(list(ENTRY))
+    columns = [entries[name].to_numpy() for name in ENTRY]
+    order = np.lexsort(tuple(reversed(columns)))
+    another = np.ones(len(order), np.bool_)
+    another[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
+    return entries[order[another]]
 
 
 def _first_due(run: Segment) -> int:

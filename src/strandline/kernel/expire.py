@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.fire import closing
+from strandline.kernel.frames import changed, constant, framed, kept, stacked
 from strandline.kernel.merge import arrange_rows
 from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import GONE, Plan
@@ -28,21 +30,21 @@ def expire(
     `stored` are the windows as they were, `table` as they are now, and `waiting` what nobody asked about yet.
     """
     edge, now = tick.edges[plan.stage.name], tick.now
-    kept = table.filter(pl.Series(~closing(plan, table, edge.after)))
+    left = kept(table, ~closing(plan, table, edge.after))
     gone = _gone(plan, stored, table)
-    fresh = pl.concat([kept, gone.filter(pl.Series(~closing(plan, gone, edge.after)))])
+    fresh = stacked([left, kept(gone, ~closing(plan, gone, edge.after))])
     if plan.merging and fresh.height:
         fresh, _ = arrange_rows(plan, fresh)
     after = state.without(_over(plan, state, edge)).add(plan, fresh, tick.number).add(plan, waiting, tick.number)
     timers, expiries = state.timers.forget(now), state.expiries.forget(edge.after)
     if plan.has_timers:
-        timers = timers.add(_entries(kept, _timer_dues(plan, kept, now), int(now)))
+        timers = timers.add(_entries(left, _timer_dues(plan, left, now), int(now)))
     if plan.ttl is not None:
-        expiries = expiries.add(_entries(kept, kept["latest"].to_numpy() + int(plan.ttl), int(edge.after)))
+        expiries = expiries.add(_entries(left, left["latest"].to_numpy() + int(plan.ttl), int(edge.after)))
     after = replace(after, timers=timers, expiries=expiries)
-    touched = pl.concat([fresh, waiting])["window_end"].to_numpy()
+    touched = np.concatenate([rows["window_end"].to_numpy() for rows in (fresh, waiting)])
     after = after.merged(plan, sorted_unique(plan.slices(touched)).tolist(), watermark=edge.after)
-    return after, pl.concat([kept, waiting])
+    return after, stacked([left, waiting])
 
 
 def _over(plan: Plan, state: State, edge: Edge) -> list[int]:
@@ -60,7 +62,8 @@ def _gone(plan: Plan, stored: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame
     if not plan.merging or stored.is_empty():
         return stored.clear()
     window = ["hash", *plan.keys, "window_start", "window_end"]
-    return stored.join(table, on=window, how="anti", nulls_equal=True).with_columns(kind=pl.lit(GONE, pl.UInt8))
+    gone = stored.join(table[window], on=window, how="anti", nulls_equal=True)
+    return changed(gone, {"kind": constant(GONE, pl.UInt8(), gone.height)})
 
 
 def _timer_dues(plan: Plan, table: pl.DataFrame, now: Instant) -> Array:
@@ -70,5 +73,5 @@ def _timer_dues(plan: Plan, table: pl.DataFrame, now: Instant) -> Array:
 
 def _entries(table: pl.DataFrame, due: Array, now: int) -> pl.DataFrame:
     waiting = (due > now) & (due < NOT_YET)
-    rows = table.select("hash", "window_start", "window_end").with_columns(due=pl.Series(due))
-    return rows.filter(pl.Series(waiting)).select("due", "hash", "window_start", "window_end")
+    window = {name: table[name] for name in ("hash", "window_start", "window_end")}
+    return kept(framed({"due": due, **window}), waiting)

@@ -11,7 +11,9 @@ import polars as pl
 
 from strandline.kernel import triggers
 from strandline.kernel.expressions import evaluate_columns
-from strandline.kernel.plan import KEY, Plan
+from strandline.kernel.folds.lists import list_lengths
+from strandline.kernel.frames import changed, constant, framed, no_rows, stacked
+from strandline.kernel.plan import KEY, Plan, once_per_plan
 from strandline.kernel.show import (
     TIMINGS,
     Shown,
@@ -60,6 +62,7 @@ def fire(plan: Plan, table: pl.DataFrame, touched: Mask, edge: Edge, now: Instan
     crossing = (edge.before < end) & (end <= edge.after) & (not mid_tick)
     closes = closing(plan, table, edge.after) & (not mid_tick)
     book = {name: table[name].to_numpy() for name in plan.columns if name.startswith("t")}
+    before = dict(book)
     holds = _Holds(plan, table, now)
     asked = triggers.Asked(
         before=edge.before, after=edge.after, now=int(now), end=end, closing=closes, holds=holds.ask, mid_tick=mid_tick
@@ -73,7 +76,8 @@ def fire(plan: Plan, table: pl.DataFrame, touched: Mask, edge: Edge, now: Instan
             triggers.remember(plan.trigger, book, holds.ask, touched)
     ended = book[plan.trigger.column("ended")] if remembers else np.zeros(len(end), np.bool_)
     shown = _shown(plan, table, fired, crossing, closes | ended, _timing(edge, end, crossing, mid_tick))
-    return _noted(plan, table, book, shown, fired, mid_tick)
+    noted = {name: values for name, values in book.items() if values is not before[name]}
+    return _noted(plan, table, noted, shown, fired, mid_tick)
 
 
 def _ready_once(plan: Plan, asked: triggers.Asked) -> Mask:
@@ -102,30 +106,29 @@ def _shown(plan: Plan, table: pl.DataFrame, fired: Mask, crossing: Mask, last: M
         # A discarding window with nothing new lets its on-time moment pass unseen.
         insert = fired & ((table["new"].to_numpy() > 0) | always)
     if plan.stage.mode == "retracting" and "shown" in plan.columns:
-        retract = fired & (table["shown"].list.len().fill_null(0).to_numpy() > 0)
+        retract = fired & (list_lengths(table["shown"]) > 0)
     return Shown(insert=insert, retract=retract, timing=timing, index=index, last=last)
 
 
 def _noted(plan: Plan, table: pl.DataFrame, book: triggers.Book, shown: Shown, fired: Mask, mid_tick: bool) -> Fired:
     panes = inserts(plan, table, shown)
-    ranked = panes.with_columns(__owner=pl.Series(np.flatnonzero(shown.insert)), __rank=pl.lit(1, pl.Int64))
+    ranked = changed(panes, {"__owner": np.flatnonzero(shown.insert), "__rank": constant(1, pl.Int64(), panes.height)})
     replaced = no_replacements(plan)
     if shown.retract.any():
-        withdrawn = retractions(plan, table, shown).with_columns(__rank=pl.lit(0, pl.Int64))
-        ranked = pl.concat([withdrawn, ranked.select(withdrawn.columns)])
-    changes: dict[str, Any] = {name: pl.Series(value) for name, value in book.items()}
-    changes["new"] = pl.Series(np.where(fired, 0, table["new"].to_numpy()))
+        withdrawn = retractions(plan, table, shown)
+        ranked = stacked([changed(withdrawn, {"__rank": constant(0, pl.Int64(), withdrawn.height)}), ranked])
+    changes: dict[str, Any] = {**book, "new": np.where(fired, 0, table["new"].to_numpy())}
     if "pending" in plan.columns and mid_tick:
-        changes["pending"] = pl.Series(table["pending"].to_numpy() | shown.insert)
+        changes["pending"] = table["pending"].to_numpy() | shown.insert
     elif "index" in plan.columns:
-        changes["index"] = pl.Series(shown.index + shown.insert)
+        changes["index"] = shown.index + shown.insert
     if "shown" in plan.columns:
         if plan.stage.mode == "accumulating":
             replaced = replacements(plan, table, shown)
         changes["shown"] = shown_now(plan, table, panes, shown, fired)
     if plan.stage.mode == "discarding" and fired.any():
         changes |= _emptied(plan, table, fired)
-    return Fired(table=table.with_columns(**changes), panes=ranked, replaced=replaced)
+    return Fired(table=changed(table, changes), panes=ranked, replaced=replaced)
 
 
 def _emptied(plan: Plan, table: pl.DataFrame, fired: Mask) -> dict[str, pl.Series]:
@@ -139,9 +142,10 @@ def _emptied(plan: Plan, table: pl.DataFrame, fired: Mask) -> dict[str, pl.Serie
     return found
 
 
+@once_per_plan
 def no_panes(plan: Plan) -> pl.DataFrame:
     """No panes, with the columns they would have."""
-    return pl.DataFrame(schema=pane_schema(plan))
+    return no_rows(pane_schema(plan))
 
 
 class _Holds:
@@ -164,4 +168,4 @@ class _Holds:
         table = self.table
         window = {name: moments(table[name]) for name in ("window_start", "window_end")}
         keys = {key: table[KEY + key] for key in self.plan.stage.keys}
-        return pl.DataFrame({**keys, **window, **values(self.plan, table)})
+        return framed({**keys, **window, **values(self.plan, table)})

@@ -10,11 +10,12 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.fire import closing
+from strandline.kernel.frames import kept, stacked
 from strandline.kernel.groups import Groups
 from strandline.kernel.judge import raw_hashes
 from strandline.kernel.merge import alive, combine, newest
 from strandline.kernel.order import sorted_unique
-from strandline.kernel.plan import Plan
+from strandline.kernel.plan import Plan, no_state
 from strandline.kernel.segments import Block, Reads
 from strandline.kernel.state import State
 from strandline.model.panes import TIME
@@ -34,15 +35,16 @@ def gather(
     for entries in (state.timers.due(now, reads), state.expiries.due(edge.after, reads)):
         for number, found in _by_slice(plan, entries).items():
             wanted[number] = np.union1d(wanted[number], found) if number in wanted else found
-    rows = pl.concat([
-        _due_rows(plan, state.whole(due, plan.state_schema, reads), wanted, edge),
-        state.find({n: wanted[n] for n in wanted.keys() - set(due)}, plan.state_schema, reads),
-    ])  # fmt: skip
+    parts = [no_state(plan)]
+    if due:
+        parts.append(_due_rows(plan, state.whole(due, plan.state_schema, reads), wanted, edge))
+    if others := {n: hashes for n, hashes in wanted.items() if n in state.slices and n not in due}:
+        parts.append(state.find(others, plan.state_schema, reads))
+    rows = stacked(parts)
     if rows.is_empty():
         return rows
     rows = combine(plan, *newest(plan, rows), settle=False)
-    living = alive(rows) & ~closing(plan, rows, edge.before)
-    return rows if living.all() else rows.filter(pl.Series(living))
+    return kept(rows, alive(rows) & ~closing(plan, rows, edge.before))
 
 
 def _due_rows(plan: Plan, rows: pl.DataFrame, wanted: Mapping[int, Array], edge: Edge) -> pl.DataFrame:
@@ -56,7 +58,7 @@ def _due_rows(plan: Plan, rows: pl.DataFrame, wanted: Mapping[int, Array], edge:
         due |= (edge.before < deadline) & (deadline <= edge.after)
     hashes = np.concatenate([*wanted.values(), np.zeros(0, np.uint64)])
     due |= np.isin(rows["hash"].to_numpy(), hashes)
-    return rows.filter(pl.Series(due))
+    return kept(rows, due)
 
 
 def _due_slices(plan: Plan, state: State, edge: Edge) -> list[int]:

@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.due import DueIndex
+from strandline.kernel.due import ENTRY, DueIndex
 from strandline.kernel.fire import closing
+from strandline.kernel.frames import framed, kept
+from strandline.kernel.groups import Groups
 from strandline.kernel.merge import alive, combine, newest
 from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import Plan
@@ -26,6 +28,7 @@ from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 
 Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
 
 AT_ONCE: Final = 256
 WINDOW: Final = ["hash", "window_start", "window_end"]
@@ -37,8 +40,7 @@ def hold(
     """The state with what these rows hold noted in it, and the least time that any living window holds."""
     if plan.stage.timestamp == "end":
         return state, None
-    entries = changed.select(WINDOW).with_columns(due=hold_times(plan, changed))
-    holds = state.holds.add(entries.select("due", *WINDOW))
+    holds = state.holds.add(_entries(plan, changed))
     if holds.rows > 4 * state.rows + AT_ONCE:
         # One quiet window may keep its entry in front while others change theirs again and again behind it.
         everything = holds.due(Instant.END_OF_TIME)
@@ -50,6 +52,11 @@ def hold(
             return replace(state, holds=holds.forget(Instant(earliest - 1))), earliest
         holds = holds.forget(Instant(int(front["due"][-1])))
     return replace(state, holds=holds), None
+
+
+def _entries(plan: Plan, table: pl.DataFrame) -> pl.DataFrame:
+    """When each window holds, as the index has it."""
+    return framed({"due": hold_times(plan, table), **{name: table[name] for name in WINDOW}})
 
 
 def hold_times(plan: Plan, table: pl.DataFrame) -> pl.Series:
@@ -70,6 +77,16 @@ def _still_held(plan: Plan, state: State, entries: pl.DataFrame, edge: Edge, rea
     if rows.is_empty():
         return entries.clear()
     rows = combine(plan, *newest(plan, rows), settle=False)
-    rows = rows.filter(pl.Series(alive(rows) & ~closing(plan, rows, edge.after)))
-    now = rows.select(WINDOW).with_columns(due=hold_times(plan, rows))
-    return entries.join(now, on=["due", *WINDOW], how="semi", maintain_order="left")
+    rows = kept(rows, alive(rows) & ~closing(plan, rows, edge.after))
+    return kept(entries, _among(entries, _entries(plan, rows)))
+
+
+def _among(entries: pl.DataFrame, others: pl.DataFrame) -> Mask:
+    """Which entries are among the others too."""
+    columns = [np.concatenate([part[name].to_numpy() for part in (others, entries)]) for name in ENTRY]
+    order = np.lexsort(columns)
+    changes = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
+    groups = Groups(np.flatnonzero(np.concatenate([[True], changes])), len(order))
+    found = np.empty(len(order), np.bool_)
+    found[order] = groups.spread(groups.any_bits(order < others.height))
+    return found[others.height :]

@@ -17,6 +17,7 @@ import polars as pl
 
 from strandline.kernel.fire import Fired, fire
 from strandline.kernel.folds.slide import Cells, Windows, slide
+from strandline.kernel.frames import framed, kept, only, stacked, without
 from strandline.kernel.merge import combine, newest
 from strandline.kernel.order import arrange, sorted_unique
 from strandline.kernel.plan import WHOLE, Plan
@@ -36,7 +37,7 @@ def advance_slices(
 ) -> tuple[State, list[Fired]]:
     """Add to the slices, show the windows that the watermark passed, and forget slices that no window needs."""
     edge = tick.edges[plan.stage.name]
-    state = state.add(plan, table.drop("round"), tick.number)
+    state = state.add(plan, without(table, ["round"]), tick.number)
     windows = _due_windows(plan, state, edge)
     fired = []
     if len(windows):
@@ -45,7 +46,7 @@ def advance_slices(
         state = _compact(plan, state, needed, tick.number, reads)
         untouched = np.zeros(0, np.bool_)
         fired = [fire(plan, t, untouched, edge, tick.now) for t in _assembled(plan, state, needed, windows, reads)]
-    over = [n for n in state.slices if edge.after >= plan.deadline(_last_end(plan, n))]
+    over = [n for n in state.slices if edge.after >= plan.deadline(last_end(plan, n))]
     touched = sorted_unique(plan.slices(table["window_end"].to_numpy())).tolist()
     return state.without(over).merged(plan, touched, watermark=edge.after), fired
 
@@ -60,15 +61,15 @@ def _shift(plan: Plan) -> int:
     return int(_hopping(plan).offset) % plan.cell - (plan.cell if int(_hopping(plan).offset) % plan.cell else 0)
 
 
-def _slice_ends(plan: Plan, numbers: Array) -> Array:
+def ends_of_slices(plan: Plan, numbers: Array) -> Array:
     """Where slices end: their one window's end, which lies in (number * width, (number + 1) * width]."""
     return (numbers + 1) * plan.cell + _shift(plan)
 
 
-def _last_end(plan: Plan, number: int) -> int:
+def last_end(plan: Plan, number: int) -> int:
     """The end of the last window that holds a slice."""
     window = _hopping(plan)
-    start = int(_slice_ends(plan, np.array([number]))[0]) - plan.cell - int(window.offset)
+    start = int(ends_of_slices(plan, np.array([number]))[0]) - plan.cell - int(window.offset)
     return start // int(window.every) * int(window.every) + int(window.offset) + int(window.size)
 
 
@@ -76,7 +77,7 @@ def _due_windows(plan: Plan, state: State, edge: Edge) -> Array:
     """The starts of the windows that fire in this tick and hold a slice."""
     if not state.slices:
         return np.zeros(0, np.int64)
-    ends = _slice_ends(plan, np.array(sorted(state.slices)))
+    ends = ends_of_slices(plan, np.array(sorted(state.slices)))
     hops = hops_of(_hopping(plan), ends - plan.cell, ends)
     at = plan.deadline(hops.end) if plan.has_close else hops.end
     due = (edge.before < at) & (at <= edge.after)
@@ -98,10 +99,10 @@ def _assembled(
     plan: Plan, state: State, numbers: list[int], windows: Array, reads: Reads | None
 ) -> Iterator[pl.DataFrame]:
     """The windows, each made of the slices it holds, a few at a time: together they may be many times the state."""
-    ends = _slice_ends(plan, np.array(numbers))
+    ends = ends_of_slices(plan, np.array(numbers))
     frames = [state.whole([n], plan.state_schema, reads) for n in numbers]
-    rows = pl.concat(frames)
-    order, by_key = arrange(rows.select(plan.keys), np.zeros(rows.height, np.int64), rows["hash"].to_numpy())
+    rows = stacked(frames)
+    order, by_key = arrange(only(rows, plan.keys), np.zeros(rows.height, np.int64), rows["hash"].to_numpy())
     key = np.empty(rows.height, np.int64)
     key[order] = by_key.ids
     cell = np.repeat(np.arange(len(frames)), [frame.height for frame in frames])
@@ -109,18 +110,18 @@ def _assembled(
     size = int(_hopping(plan).size)
     firsts, lasts = (np.searchsorted(ends, windows + edge, side="right").tolist() for edge in (0, size))
     held = [*zip(firsts, lasts, strict=True)]
-    keys = rows.select("hash", *plan.keys)[order[by_key.starts]]
+    keys = only(rows, ["hash", *plan.keys])[order[by_key.starts]]
     found = zip(windows.tolist(), _columns(plan, rows, cells, held), strict=True)
     while some := [_as_window(plan, keys, columns, start, start + size) for start, columns in islice(found, AT_ONCE)]:
-        yield pl.concat(some)
+        yield stacked(some)
 
 
 def _as_window(plan: Plan, keys: pl.DataFrame, columns: dict[str, pl.Series], start: int, end: int) -> pl.DataFrame:
     """The rows of one window: the keys that it has."""
-    window = {"window_start": pl.lit(start, pl.Int64), "window_end": pl.lit(end, pl.Int64)}
-    rows = keys.with_columns(**window, kind=pl.lit(WHOLE, pl.UInt8), **columns).select(list(plan.state_schema))
-    present = columns["new"] > 0
-    return rows if present.all() else rows.filter(present)
+    window = {"window_start": np.full(keys.height, start), "window_end": np.full(keys.height, end)}
+    found = {each.name: each for each in keys.get_columns()} | columns | window
+    rows = framed({**found, "kind": np.full(keys.height, WHOLE, np.uint8)}, plan.state_schema)
+    return kept(rows, columns["new"].to_numpy() > 0)
 
 
 def _columns(plan: Plan, rows: pl.DataFrame, cells: Cells, held: Windows) -> Iterator[dict[str, pl.Series]]:

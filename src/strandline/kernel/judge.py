@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.plan import KEY, Plan
+from strandline.kernel.frames import framed, kept, only, stacked
+from strandline.kernel.plan import Plan
 from strandline.kernel.preaggregate import Books, Partials, fold_pieces, hashed_keys, late_rows
 from strandline.kernel.sessions import components
 from strandline.kernel.windows import Assigned, assign
@@ -42,7 +43,7 @@ def judge(
     )
     late, books = late_rows(plan, raw, times, edge, which, counts)
     books += Books(rows=raw.height, kept=raw.height - books.late)
-    return pl.concat([pieces, more]), pl.concat([partials.late, late]), partials.books + books
+    return stacked([pieces, more]), stacked([partials.late, late]), partials.books + books
 
 
 def raw_hashes(plan: Plan, raw: pl.DataFrame) -> Array:
@@ -56,13 +57,14 @@ def _merged_windows(
     """The window that each raw event's window becomes among all of its key's."""
     window = ["hash", *plan.keys, "window_start", "window_end"]
     keys, hashes = hashed_keys(plan, raw)
-    mine = pl.DataFrame({
-        "hash": hashes[assigned.row], **{name: keys[name].gather(assigned.row) for name in keys.columns},
+    own = keys[assigned.row].get_columns() if keys.width else []
+    mine = framed({
+        "hash": hashes[assigned.row], **{key.name: key for key in own},
         "window_start": assigned.start, "window_end": assigned.end,
     })  # fmt: skip
-    every = pl.concat([mine.select(window), stored.select(window), pieces.select(window)])
+    every = stacked([mine, only(stored, window), only(pieces, window)])
     start, end = components(
-        every.select(KEY + key for key in plan.stage.keys), every["hash"].to_numpy(),
+        only(every, plan.keys), every["hash"].to_numpy(),
         every["window_start"].to_numpy(), every["window_end"].to_numpy(), inclusive=plan.inclusive,
     )  # fmt: skip
     return start[: mine.height], end[: mine.height]
@@ -70,5 +72,5 @@ def _merged_windows(
 
 def raw_rows_within(plan: Plan, raw: pl.DataFrame, least: int, greatest: int) -> pl.DataFrame:
     """The raw events of the keys whose hash is from `least` to `greatest`."""
-    hashes = pl.Series(hashed_keys(plan, raw)[1])
-    return raw.filter((hashes >= least) & (hashes <= greatest))
+    hashes = raw_hashes(plan, raw)
+    return kept(raw, (hashes >= np.uint64(least)) & (hashes <= np.uint64(greatest)))

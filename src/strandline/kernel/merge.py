@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from strandline.kernel.folds.lists import list_lengths, to_lists
+from strandline.kernel.frames import constant, framed, kept, only
 from strandline.kernel.groups import Groups
 from strandline.kernel.order import arrange
 from strandline.kernel.plan import GONE, PARTIAL, WHOLE, Plan
@@ -34,9 +36,7 @@ def arrange_rows(plan: Plan, table: pl.DataFrame) -> tuple[pl.DataFrame, Groups]
     """Put state rows in canonical order, rows of one window together, older before younger."""
     start, end = table["window_start"].to_numpy(), table["window_end"].to_numpy()
     windows = () if plan.one_window_per_slice else (start, end)
-    order, groups = arrange(
-        pl.DataFrame([table[key] for key in plan.keys]), plan.slices(end), table["hash"].to_numpy(), *windows
-    )
+    order, groups = arrange(only(table, plan.keys), plan.slices(end), table["hash"].to_numpy(), *windows)
     return table[order], groups
 
 
@@ -48,9 +48,9 @@ def newest(plan: Plan, table: pl.DataFrame) -> tuple[pl.DataFrame, Groups]:
         return table, groups
     place = np.arange(len(kind))
     last_whole = groups.greatest(np.where(kind != PARTIAL, place, -1))
-    kept = place >= groups.spread(last_whole)
-    left, _ = groups.keep(kept)
-    return table.filter(pl.Series(kept)), left
+    valid = place >= groups.spread(last_whole)
+    left, _ = groups.keep(valid)
+    return kept(table, valid), left
 
 
 def combine(
@@ -64,20 +64,29 @@ def combine(
     if groups.all_single and not settle:
         return table
     kind = table["kind"].to_numpy()
-    firsts = pl.Series(groups.starts)
-    found: dict[str, Any] = {name: table[name].gather(firsts) for name in ("hash", *plan.keys)}
-    found["window_start"] = table["window_start"].gather(firsts) if union is None else union.start
-    found["window_end"] = table["window_end"].gather(firsts) if union is None else union.end
+    firsts = _firsts(plan, table, groups)
+    found: dict[str, Any] = {name: firsts[name] for name in ("hash", *plan.keys)}
+    found["window_start"] = firsts["window_start"] if union is None else union.start
+    found["window_end"] = firsts["window_end"] if union is None else union.end
     found["kind"] = np.full(groups.count, WHOLE, np.uint8) if settle else groups.greatest(kind)
     whole = found["kind"] != PARTIAL
-    found |= _plain_columns(plan, table, groups, union)
+    found |= _plain_columns(plan, table, groups, firsts, union)
     found |= _merged_folds(plan, table, groups)
     if plan.trigger.column("ended") in plan.columns and whole.any():
         found |= _counted(plan, table, groups, found, kind, whole)
-    return pl.DataFrame({name: found[name] for name in plan.state_schema}, schema=plan.state_schema)
+    return framed(found, plan.state_schema)
 
 
-def _plain_columns(plan: Plan, table: pl.DataFrame, groups: Groups, union: Union | None) -> dict[str, Any]:
+def _firsts(plan: Plan, table: pl.DataFrame, groups: Groups) -> pl.DataFrame:
+    """Of each group the first row, with those of its columns that are taken from there."""
+    first = [name for name, column in plan.columns.items() if column.rule == "first"]
+    rows = only(table, ["hash", *plan.keys, "window_start", "window_end", *first])
+    return rows if groups.all_single else rows[groups.starts]
+
+
+def _plain_columns(
+    plan: Plan, table: pl.DataFrame, groups: Groups, firsts: pl.DataFrame, union: Union | None
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, column in plan.columns.items():
         if column.rule == "fold":
@@ -85,8 +94,10 @@ def _plain_columns(plan: Plan, table: pl.DataFrame, groups: Groups, union: Union
         if column.rule == "shown":
             found[name] = _joined_lists(table[name], groups)
         elif column.rule == "first":
-            value = table[name].gather(pl.Series(groups.starts)).to_numpy()
-            found[name] = value if union is None else np.where(union.new, column.initial, value)
+            value = firsts[name]
+            found[name] = value if union is None else np.where(union.new, column.initial, value.to_numpy())
+        elif groups.all_single:
+            found[name] = table[name]
         else:
             values = table[name].to_numpy()
             how = {"sum": groups.add, "least": groups.least, "greatest": groups.greatest, "any": groups.any_bits}
@@ -94,7 +105,7 @@ def _plain_columns(plan: Plan, table: pl.DataFrame, groups: Groups, union: Union
     if union is not None and plan.trigger.column("ended") in plan.columns:
         fresh: dict[str, Any] = {}
         born(plan.trigger, fresh, union.end, union.before)
-        found |= {name: np.where(union.new, value, found[name]) for name, value in fresh.items()}
+        found |= {name: np.where(union.new, value, np.asarray(found[name])) for name, value in fresh.items()}
     return found
 
 
@@ -120,21 +131,22 @@ def _counted(
     arrivals |= {name: np.asarray(found[name]) for name in pending}
     observe(plan.trigger, book, arrivals, whole)
     for name in pending:
-        book[name] = np.where(whole, plan.columns[name].initial, found[name])
+        book[name] = np.where(whole, plan.columns[name].initial, arrivals[name])
     return book
 
 
 def _joined_lists(lists: pl.Series, groups: Groups) -> pl.Series:
     if groups.all_single:
         return lists
-    exploded = pl.DataFrame({"id": groups.ids, "shown": lists}).filter(
-        pl.col("shown").is_not_null() & (pl.col("shown").list.len() > 0)
-    )
-    if exploded.is_empty():
-        return lists.gather(pl.Series(groups.starts)).clear().extend_constant(None, groups.count)
-    joined = exploded.explode("shown").group_by("id", maintain_order=True).agg("shown")
-    everyone = pl.DataFrame({"id": np.arange(groups.count)})
-    return everyone.join(joined, on="id", how="left", maintain_order="left")["shown"]
+    nothing = constant(None, lists.dtype, 1)
+    lengths = list_lengths(lists)
+    filled = np.flatnonzero(lengths)
+    if not len(filled):
+        return nothing.new_from_index(0, groups.count)
+    held = groups.add(lengths)
+    there = held > 0
+    joined = to_lists(lists[filled].explode(), held[there]).cast(lists.dtype).extend(nothing)
+    return joined[np.where(there, np.cumsum(there) - 1, len(joined) - 1)]
 
 
 def alive(table: pl.DataFrame) -> Mask:

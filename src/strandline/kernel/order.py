@@ -83,8 +83,8 @@ def collide(frame: pl.DataFrame, order: Array, hashes: Array) -> bool:
     same = np.flatnonzero(ordered[1:] == ordered[:-1])
     if not len(same):
         return False
-    left, right = order[same], order[same + 1]
-    return any(bool(key.gather(left).ne_missing(key.gather(right)).any()) for key in frame.iter_columns())
+    both = frame[np.concatenate([order[same], order[same + 1]])]
+    return not both[: len(same)].equals(both[len(same) :])
 
 
 def _arrange_by_key(frame: pl.DataFrame, slices: Array, hashes: Array, more: tuple[Array, ...]) -> tuple[Array, Groups]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property, wraps
 from math import gcd
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
 
 from strandline.errors import DescriptionError
 from strandline.kernel.folds import Fold, compile_fold
+from strandline.kernel.frames import no_rows
 from strandline.kernel.schema import polars_type
 from strandline.kernel.triggers import COUNTERS, NOT_YET, Part, columns, compile_trigger, hit_column, walk
 from strandline.model.aggregates import Merge, columns_of
@@ -33,6 +36,8 @@ from strandline.model.triggers import (
 from strandline.model.types import Schema
 from strandline.model.windows import Calendar, CustomWindow, Global, Hopping, Session, Tumbling, Window
 
+T = TypeVar("T")
+
 KEY: Final = "k."
 PARTIAL, WHOLE, GONE = 0, 1, 2  # what a state row is: an addition, a window as a whole, or word that it merged away
 
@@ -51,7 +56,7 @@ class Column:
     rule: str  # "sum", "least", "greatest", "any", "first", "shown" or "fold"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)  # no slots: what every tick asks is worked out once
 class Plan:
     """A compiled stage. Pure data: the same for every bucket and tick."""
 
@@ -67,17 +72,17 @@ class Plan:
     taking_back: bool
     single: bool
 
-    @property
+    @cached_property
     def window(self) -> Window:
         """The shape of its windows."""
         return self.stage.window
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
         """The names of the key columns in the state."""
         return [KEY + key for key in self.stage.keys]
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """The columns of input rows that aggregates and triggers read."""
         folds = dict(self.folds)
@@ -88,22 +93,22 @@ class Plan:
         }  # fmt: skip
         return frozenset({*columns, *inner, *self.masks, WEIGHT})
 
-    @property
+    @cached_property
     def merging(self) -> bool:
         """Whether windows of a key merge."""
         return _merges(self.window)
 
-    @property
+    @cached_property
     def inclusive(self) -> bool:
         """Whether windows that only touch merge too."""
         return isinstance(self.window, Session) and self.window.inclusive
 
-    @property
+    @cached_property
     def exact(self) -> bool:
         """Whether events are counted one at a time."""
         return _counts_exactly(self.trigger)
 
-    @property
+    @cached_property
     def lazy(self) -> bool:
         """Whether rows that come before their window's end can wait unread: nothing could fire before it."""
         root = self.trigger.trigger
@@ -111,12 +116,12 @@ class Plan:
         # Events that are counted one at a time are in the order of their rounds, and not in that of the state.
         return on_time_only and not self.exact and not self.merging and not isinstance(self.window, Global)
 
-    @property
+    @cached_property
     def closes_once(self) -> bool:
         """Whether windows wait, unread, for the one pane when they are forgotten."""
         return self.lazy and isinstance(self.trigger.trigger, AfterClose)
 
-    @property
+    @cached_property
     def sliced(self) -> bool:
         """Whether hopping windows are put together from slices when they fire: each is shown once and then over."""
         if not isinstance(self.window, Hopping) or int(self.window.every) > MOST_CELLS * self.cell:
@@ -124,13 +129,13 @@ class Plan:
         # Where panes carry the time of an event, a window must be known before it fires: it holds the output watermark.
         return self.single and self.lazy and self.stage.timestamp == "end"
 
-    @property
+    @cached_property
     def cell(self) -> int:
         """The width of the slices that hopping windows are made of."""
         assert isinstance(self.window, Hopping)
         return gcd(self.window.size, self.window.every)
 
-    @property
+    @cached_property
     def slice_width(self) -> int:
         """The width of an event-time slice: state rows whose windows end in one slice are stored together.
 
@@ -148,7 +153,7 @@ class Plan:
             return max(int(self.window.gap), SECOND)
         return MINUTE
 
-    @property
+    @cached_property
     def one_window_per_slice(self) -> bool:
         """Whether all windows of a slice are the same."""
         if isinstance(self.window, Tumbling):
@@ -163,22 +168,22 @@ class Plan:
         """The number of the slice in which windows with this end are stored."""
         return (end - 1) // self.slice_width
 
-    @property
+    @cached_property
     def has_timers(self) -> bool:
         """Whether the trigger waits for processing time."""
         return any(isinstance(p.trigger, AfterProcessingTime) for p in walk(self.trigger))
 
-    @property
+    @cached_property
     def has_close(self) -> bool:
         """Whether the trigger waits for the window to be forgotten."""
         return any(isinstance(p.trigger, AfterClose) for p in walk(self.trigger))
 
-    @property
+    @cached_property
     def ttl(self) -> Span | None:
         """How long a global window outlives its key's events."""
         return self.window.ttl if isinstance(self.window, Global) else None
 
-    @property
+    @cached_property
     def state_schema(self) -> dict[str, pl.DataType]:
         """The columns of a state row, in order."""
         keys = {KEY + key: polars_type(self.inputs[key]) for key in self.stage.keys}
@@ -196,6 +201,25 @@ class Plan:
             if isinstance(grace, int)
             else np.minimum(grace, int(Instant.END_OF_TIME))
         )
+
+
+def once_per_plan(make: Callable[[Plan], T]) -> Callable[[Plan], T]:
+    """Make something of a plan when it is first asked for, and keep it as long as the plan."""
+    made: WeakKeyDictionary[Plan, T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def remembered(plan: Plan) -> T:
+        if plan not in made:
+            made[plan] = make(plan)
+        return made[plan]
+
+    return remembered
+
+
+@once_per_plan
+def no_state(plan: Plan) -> pl.DataFrame:
+    """No rows of state, with the columns they would have."""
+    return no_rows(plan.state_schema)
 
 
 def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:

@@ -16,11 +16,12 @@ import polars as pl
 
 from strandline.kernel.expressions import evaluate_columns
 from strandline.kernel.folds.order import canonical
+from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only
 from strandline.kernel.groups import Groups
 from strandline.kernel.hashing import hash_columns
 from strandline.kernel.merge import arrange_rows
 from strandline.kernel.order import arrange
-from strandline.kernel.plan import KEY, PARTIAL, Plan
+from strandline.kernel.plan import KEY, PARTIAL, Plan, once_per_plan
 from strandline.kernel.schema import polars_schema, polars_type
 from strandline.kernel.sessions import stretches
 from strandline.kernel.triggers import born, hit_column, walk
@@ -75,9 +76,9 @@ class Partials:
 def prepare(plan: Plan, rows: pl.DataFrame, now: Instant) -> pl.DataFrame:
     """Add the columns that text expressions of aggregates and triggers ask for; Spark adds them by its own means."""
     missing = {name: e for name, e in plan.masks.items() if name not in rows.columns}
-    return rows.with_columns(
-        evaluate_columns(e, rows, plan.inputs, now).fill_null(False).alias(name) for name, e in missing.items()
-    )
+    if not missing:
+        return rows
+    return changed(rows, {n: evaluate_columns(e, rows, plan.inputs, now).fill_null(False) for n, e in missing.items()})
 
 
 def preaggregate(plan: Plan, rows: pl.DataFrame, edge: Edge, now: Instant) -> Partials:
@@ -96,8 +97,7 @@ def preaggregate(plan: Plan, rows: pl.DataFrame, edge: Edge, now: Instant) -> Pa
         table = _expand(plan, table, edge)
     late, books = late_rows(plan, rows, times, edge, missed, _window_counts(plan, assigned, times, missed))
     rejected = rejected_rows(rows, assigned.rejected)
-    kept = _distinct(assigned.row[keep])
-    books += Books(rows=rows.height, kept=kept, rejected=rejected.height)
+    books += Books(rows=rows.height, kept=_distinct(assigned.row[keep]), rejected=rejected.height)
     return Partials(table=table, raw=rows.clear(), late=late, rejected=rejected, books=books)
 
 
@@ -107,8 +107,12 @@ def _distinct(row: Array) -> int:
 
 
 def _nothing(plan: Plan, rows: pl.DataFrame) -> Partials:
-    table = pl.DataFrame(schema={**plan.state_schema, "round": pl.Int64()})
-    return Partials(table=table, raw=rows, late=empty_late(plan), rejected=rejected_rows(rows, {}))
+    return Partials(table=_no_partials(plan), raw=rows, late=empty_late(plan), rejected=rejected_rows(rows, {}))
+
+
+@once_per_plan
+def _no_partials(plan: Plan) -> pl.DataFrame:
+    return no_rows({**plan.state_schema, "round": pl.Int64()})
 
 
 def _missed_everywhere(plan: Plan, assigned: Assigned, edge: Edge) -> Mask:
@@ -146,16 +150,19 @@ def fold_rows(
     order, groups = arrange(keys, slices, hashes, *windows, stable=False)
     firsts = order[groups.starts]
     table = _fold_groups(plan, rows, times, order, groups, (start[firsts], end[firsts]), edge, now)
-    return _with_keys(plan, table, keys, hashes, firsts).with_columns(round=pl.Series(rounds[firsts]))
+    return _with_keys(plan, table, keys, hashes, firsts, rounds[firsts])
 
 
 def _everyone(row: Array, count: int) -> bool:
     return len(row) == count and bool((row == np.arange(count)).all())
 
 
-def _with_keys(plan: Plan, found: dict[str, Any], keys: pl.DataFrame, hashes: Array, firsts: Array) -> pl.DataFrame:
-    found |= {"hash": hashes[firsts], **{name: keys[name].gather(firsts) for name in keys.columns}}
-    return pl.DataFrame({name: found[name] for name in plan.state_schema}, schema=plan.state_schema)
+def _with_keys(
+    plan: Plan, found: dict[str, Any], keys: pl.DataFrame, hashes: Array, firsts: Array, rounds: Array
+) -> pl.DataFrame:
+    own = keys[firsts].get_columns() if keys.width else []
+    found |= {"hash": hashes[firsts], **{key.name: key for key in own}, "round": rounds}
+    return framed(found, _no_partials(plan).schema)
 
 
 def _fold_groups(
@@ -170,7 +177,7 @@ def _fold_groups(
 ) -> dict[str, Any]:
     """The columns of one partial per group, but for its key."""
     # The time too, which every row has: where nothing else is read (a count alone), rows must still be rows.
-    rows, times = rows.select(c for c in rows.columns if c == TIME or c in plan.reads)[order], times[order]
+    rows, times = only(rows, (c for c in rows.columns if c == TIME or c in plan.reads))[order], times[order]
     start, end = window
     found: dict[str, Any] = {"window_start": start, "window_end": end, "kind": np.full(groups.count, PARTIAL, np.uint8)}
     found |= _own_columns(plan, rows, times, groups, end, edge, now)
@@ -189,7 +196,7 @@ def hashed_keys(plan: Plan, rows: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
 
 def key_columns(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:
     """The key of each row, as the state names it."""
-    return rows.select(_canonical(rows[key]).alias(KEY + key) for key in plan.stage.keys)
+    return framed({KEY + key: _canonical(rows[key]) for key in plan.stage.keys})
 
 
 def _canonical(key: pl.Series) -> pl.Series:
@@ -226,7 +233,7 @@ def _own_columns(
         elif name == "arrived":
             found[name] = np.full(groups.count, int(now))
         elif column.rule != "fold":
-            found[name] = pl.Series([column.initial], dtype=column.dtype).new_from_index(0, groups.count)
+            found[name] = constant(column.initial, column.dtype, groups.count)
     for part in walk(plan.trigger):
         if isinstance(part.trigger, OnEvent):
             found[hit_column(part)] = groups.add(rows[f"__event.{part.place}"].to_numpy().astype(np.int64))
@@ -243,11 +250,10 @@ def _expand(plan: Plan, table: pl.DataFrame, edge: Edge) -> pl.DataFrame:
     hops = hops_of(plan.window, table["window_start"].to_numpy(), table["window_end"].to_numpy())
     alive = edge.before < plan.deadline(hops.end)
     row, start, end = hops.row[alive], hops.start[alive], hops.end[alive]
-    expanded = table[row].with_columns(window_start=pl.Series(start), window_end=pl.Series(end))
-    book: dict[str, Any] = {}
+    book: dict[str, Any] = {"window_start": start, "window_end": end}
     if plan.trigger.column("ended") in plan.columns:
         born(plan.trigger, book, end, edge.before)
-    expanded = expanded.with_columns(**{name: pl.Series(values) for name, values in book.items()})
+    expanded = changed(table[row], book)
     return expanded if plan.exact else arrange_rows(plan, expanded)[0]
 
 
@@ -258,7 +264,7 @@ def _merging(plan: Plan, rows: pl.DataFrame, times: Array, assigned: Assigned, e
     maybe_late[assigned.row[(edge.before >= plan.deadline(assigned.end)) | plan.exact]] = True
     sure = ~maybe_late[assigned.row]
     pieces = fold_pieces(plan, rows, times, assigned, sure, edge, now)
-    raw = rows.filter(pl.Series(maybe_late))
+    raw = kept(rows, maybe_late)
     rejected = rejected_rows(rows, assigned.rejected)
     books = Books(
         rows=rows.height - raw.height, kept=rows.height - raw.height - rejected.height, rejected=rejected.height
@@ -278,8 +284,8 @@ def fold_pieces(
     keys, hashes = hashed_keys(plan, rows)
     found = stretches(keys, hashes, start, end, inclusive=plan.inclusive)
     columns = _fold_groups(plan, rows, times, found.order, found.groups, (found.start, found.end), edge, now)
-    table = _with_keys(plan, columns, keys, hashes, found.order[found.groups.starts])
-    return arrange_rows(plan, table)[0].with_columns(round=pl.lit(0, pl.Int64))
+    firsts = found.order[found.groups.starts]
+    return arrange_rows(plan, _with_keys(plan, columns, keys, hashes, firsts, np.zeros(len(firsts), np.int64)))[0]
 
 
 def late_rows(
@@ -300,11 +306,10 @@ def late_rows(
     gathered = windows.select(pl.struct(pl.all()).alias("missed")).with_columns(id=pl.Series(groups.ids))
     lists = gathered.group_by("id", maintain_order=True).agg("missed")["missed"]
     who = row[groups.starts]
-    kept = groups.lengths < counts[who]
-    late = rows[who].select(*plan.inputs, TIME).with_columns(
-        missed=lists, late_by=pl.Series(int(edge.before) - times[who]).cast(pl.Duration("us")), kept=pl.Series(kept)
-    )  # fmt: skip
-    return late, Books(late=int((~kept).sum()), missed=len(row))
+    elsewhere = groups.lengths < counts[who]
+    late_by = pl.Series(int(edge.before) - times[who]).cast(pl.Duration("us"))
+    late = changed(only(rows, [*plan.inputs, TIME])[who], {"missed": lists, "late_by": late_by, "kept": elsewhere})
+    return late, Books(late=int((~elsewhere).sum()), missed=len(row))
 
 
 def _window_counts(plan: Plan, assigned: Assigned, times: Array, missed: Assigned) -> Array:
@@ -316,14 +321,16 @@ def _window_counts(plan: Plan, assigned: Assigned, times: Array, missed: Assigne
     return np.bincount(assigned.row, minlength=len(times))
 
 
+@once_per_plan
 def empty_late(plan: Plan) -> pl.DataFrame:
     """No late events, with the columns they would have."""
     extra = {name: polars_type(kind) for name, kind in LATE_COLUMNS}
-    return pl.DataFrame(schema={**polars_schema(plan.inputs), TIME: pl.Int64(), **extra})
+    return no_rows({**polars_schema(plan.inputs), TIME: pl.Int64(), **extra})
 
 
 def rejected_rows(rows: pl.DataFrame, rejected: Mapping[int, str]) -> pl.DataFrame:
     """The rows that no window can take, each with the reason."""
-    visible = rows.select(c for c in rows.columns if c == TIME or not c.startswith(HIDDEN))
+    visible = only(rows, (c for c in rows.columns if c == TIME or not c.startswith(HIDDEN)))
     places = sorted(rejected)
-    return visible[places].with_columns(reason=pl.Series([rejected[p] for p in places], dtype=pl.String))
+    reasons = pl.Series([rejected[p] for p in places], dtype=pl.String)
+    return changed(visible[places] if places else visible.clear(), {"reason": reasons})

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -145,7 +145,9 @@ class Block:
         if reads is not None:
             reads.blocks += 1
             reads.rows += taken.num_rows
-            reads.bytes += taken.nbytes + 16 * len(hashes) * self.rows.bit_length()
+            # The mean of all rows: to ask what Arrow took costs as much as taking it.
+            found = self.content.nbytes * taken.num_rows // max(self.content.rows, 1)
+            reads.bytes += found + 16 * len(hashes) * self.rows.bit_length()
         return taken
 
     def _run_of(
@@ -157,17 +159,28 @@ class Block:
         return _ranges(first, column.searchsorted(hashes, "right") - first)
 
 
+class Origin(NamedTuple):
+    """Where a segment was stored: its file, its number in it, and the range of hashes for which it was opened."""
+
+    file: str
+    at: int
+    least: int = 0
+    greatest: int = GREATEST_HASH
+
+
 @dataclass(frozen=True, eq=False)
 class Segment:
     """What the ticks from `first_tick` to `last_tick` left in one event-time slice. At least one block, in hash order.
 
-    Two segments are equal if they say the same: slice, ticks and rows.
+    Two segments are equal if they say the same: slice, ticks and rows. One that was opened from a file knows its
+    `origin`, also when it was cut; one that was made does not have any.
     """
 
     slice: int
     first_tick: int
     last_tick: int
     blocks: tuple[Block, ...] = field(repr=False)
+    origin: Origin | None = None
 
     @cached_property
     def rows(self) -> int:

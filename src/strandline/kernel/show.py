@@ -10,7 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.folds import Fold
-from strandline.kernel.plan import KEY, Plan
+from strandline.kernel.folds.lists import list_lengths, to_lists
+from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only
+from strandline.kernel.plan import KEY, Plan, once_per_plan
 from strandline.kernel.schema import polars_type
 from strandline.kernel.triggers import NOT_YET
 from strandline.model.panes import (
@@ -63,6 +65,7 @@ def pane_times(plan: Plan, table: pl.DataFrame) -> pl.Series:
     return (table["window_end"] - 1).zip_with(times.abs() >= NOT_YET, times) if plan.taking_back else times
 
 
+@once_per_plan
 def pane_schema(plan: Plan) -> dict[str, pl.DataType]:
     """The columns of panes, the hidden ones too."""
     keys = {key: polars_type(plan.inputs[key]) for key in plan.stage.keys}
@@ -82,75 +85,100 @@ def pane_schema(plan: Plan) -> dict[str, pl.DataType]:
 
 def inserts(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     """The panes of the windows that are inserted."""
-    chosen = pl.Series(shown.insert)
-    rows = table if shown.insert.all() else table.filter(chosen)
+    rows = kept(table, shown.insert)
     found: dict[str, Any] = {key: rows[KEY + key] for key in plan.stage.keys}
     found |= {"window_start": rows["window_start"], "window_end": rows["window_end"], **values(plan, rows)}
-    found["pane_timing"] = pl.Series(TIMINGS).gather(shown.timing[shown.insert])
+    found["pane_timing"] = _timings(shown.timing[shown.insert])
     found |= {"pane_index": shown.index[shown.insert], "pane_is_last": shown.last[shown.insert]}
     found[TIME] = pane_times(plan, rows)
     for name in plan.carry:
         fold = dict(plan.folds)[name]
         found |= {accumulator(name, s): rows[f"a.{name}.{s}"] for s, _ in fold.fields}
-    return _panes(plan, pl.DataFrame(found), INSERT)
+    return _panes(plan, found, INSERT)
+
+
+def _timings(timing: Array) -> pl.Series:
+    """The words for places in TIMINGS; nearly always all windows of a tick are shown at the same one."""
+    if len(timing) and (timing == timing[0]).all():
+        return constant(TIMINGS[timing[0]], pl.String(), len(timing))
+    return pl.Series(TIMINGS)[timing]
 
 
 def retractions(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     """What the windows had shown, repeated exactly to withdraw it; `__owner` is the row whose firing withdraws it."""
-    rows = table.select(*plan.keys, "shown").with_row_index("__owner").filter(pl.Series(shown.retract))
-    rows = rows.explode("shown").filter(pl.col("shown").is_not_null()).unnest("shown")
-    rows = rows.rename({KEY + key: key for key in plan.stage.keys}).sort("__owner", "window_start", "window_end")
-    return _panes(plan, rows.drop("__owner"), RETRACT).with_columns(__owner=rows["__owner"].cast(pl.Int64))
+    owner, withdrawn = _on_show(table["shown"], shown.retract)
+    order = np.lexsort([withdrawn[name].to_numpy() for name in ("window_end", "window_start")] + [owner])
+    rows, owner = withdrawn[order], owner[order]
+    found = _keys(plan, table, owner)
+    found |= {each.name: each for each in rows.get_columns()}
+    return changed(_panes(plan, found, RETRACT), {"__owner": owner})
+
+
+def _keys(plan: Plan, table: pl.DataFrame, rows: Array) -> dict[str, Any]:
+    """The keys of these rows, as panes name them."""
+    if not plan.keys:
+        return {}
+    keys = only(table, plan.keys)[rows]
+    return {key: keys[KEY + key] for key in plan.stage.keys}
+
+
+def _on_show(shown: pl.Series, chosen: Mask) -> tuple[Array, pl.DataFrame]:
+    """What the chosen windows have on show, and the row of the window that each is of."""
+    lengths = np.where(chosen, list_lengths(shown), 0)
+    owners = np.flatnonzero(lengths)
+    return np.repeat(owners, lengths[owners]), shown[owners].explode().struct.unnest()
 
 
 def moments(instants: pl.Series) -> pl.Series:
     """Instants as timestamps; the ends of a window of all time are no moments, but null."""
-    beyond = instants.abs() >= int(Instant.END_OF_TIME)
-    return (instants.set(beyond, None) if beyond.any() else instants).cast(STAMP)
+    beyond = np.abs(instants.to_numpy()) >= int(Instant.END_OF_TIME)
+    return (instants.set(pl.Series(beyond), None) if beyond.any() else instants).cast(STAMP)
 
 
-def _panes(plan: Plan, frame: pl.DataFrame, op: str) -> pl.DataFrame:
+def _panes(plan: Plan, found: dict[str, Any], op: str) -> pl.DataFrame:
     """Panes with the columns that all of them have, in order."""
-    start, end = frame["window_start"], frame["window_end"]
-    whole = frame.with_columns(
-        moments(start).alias("window_start"),
-        moments(end).alias("window_end"),
-        pl.lit(op).alias("op"),
-        pl.lit(1 if op == INSERT else -1, pl.Int64).alias(WEIGHT),
-        start.alias(CAME_FROM[0]),
-        end.alias(CAME_FROM[1]),
-    )
-    return whole.select(list(pane_schema(plan)))
+    start, end = found["window_start"], found["window_end"]
+    found |= {
+        "window_start": moments(start),
+        "window_end": moments(end),
+        "op": constant(op, pl.String(), len(start)),
+        WEIGHT: constant(1 if op == INSERT else -1, pl.Int64(), len(start)),
+        CAME_FROM[0]: start,
+        CAME_FROM[1]: end,
+    }
+    return framed(found, pane_schema(plan))
 
 
 def shown_now(plan: Plan, table: pl.DataFrame, panes: pl.DataFrame, shown: Shown, fired: Mask) -> pl.Series:
     """What each window has on show after this firing."""
     dtype = plan.columns["shown"].dtype
     assert isinstance(dtype, pl.List)
+    own = {"window_start": panes[CAME_FROM[0]], "window_end": panes[CAME_FROM[1]]}
     fields = [field.name for field in dtype.inner.fields]  # type: ignore[union-attr]
-    own = panes.with_columns(window_start=panes[CAME_FROM[0]], window_end=panes[CAME_FROM[1]])
-    lists = own.select(pl.concat_list(pl.struct(fields)).alias("shown"))["shown"].cast(dtype)
-    everyone = pl.Series("shown", [None], dtype=dtype).new_from_index(0, table.height)
-    place = pl.Series(np.flatnonzero(shown.insert))
-    now = everyone.to_frame().with_row_index("at").join(
-        pl.DataFrame({"at": place.cast(pl.UInt32), "own": lists}), on="at", how="left", maintain_order="left"
-    )["own"]  # fmt: skip
-    replaced = fired if plan.stage.mode == "retracting" else shown.insert
-    return now.zip_with(pl.Series(replaced), table["shown"])
+    told = framed({name: own[name] if name in own else panes[name] for name in fields}).to_struct()
+    lists = to_lists(told, np.ones(len(told), np.int64)).cast(dtype)
+    # Who is inserted shows its own; who only fired shows nothing now; the others what they showed.
+    both = lists.extend(constant(None, dtype, 1)).extend(table["shown"])
+    which = np.arange(table.height) + panes.height + 1
+    if plan.stage.mode == "retracting":
+        which[fired] = panes.height
+    which[shown.insert] = np.arange(panes.height)
+    return both[which]
 
 
 def replacements(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     """The windows that were shown once and have become part of these."""
-    keys = {KEY + key: key for key in plan.stage.keys}
-    rows = table.select(*plan.keys, pl.col("window_start").alias("__s"), pl.col("window_end").alias("__e"), "shown")
-    rows = rows.filter(pl.Series(shown.insert)).explode("shown").filter(pl.col("shown").is_not_null()).unnest("shown")
-    rows = rows.filter((pl.col("window_start") != pl.col("__s")) | (pl.col("window_end") != pl.col("__e")))
-    return rows.rename(keys).select(
-        *plan.stage.keys, pl.col("window_start").cast(STAMP), pl.col("window_end").cast(STAMP)
-    )
+    owner, before = _on_show(table["shown"], shown.insert)
+    start, end = before["window_start"].to_numpy(), before["window_end"].to_numpy()
+    other = (start != table["window_start"].to_numpy()[owner]) | (end != table["window_end"].to_numpy()[owner])
+    if not other.any():
+        return no_replacements(plan)
+    found = _keys(plan, table, owner[other])
+    return framed(found | {"window_start": start[other], "window_end": end[other]}, no_replacements(plan).schema)
 
 
+@once_per_plan
 def no_replacements(plan: Plan) -> pl.DataFrame:
     """No replaced windows, with the columns they would have."""
     keys = {key: polars_type(plan.inputs[key]) for key in plan.stage.keys}
-    return pl.DataFrame(schema={**keys, "window_start": STAMP, "window_end": STAMP})
+    return no_rows({**keys, "window_start": STAMP, "window_end": STAMP})

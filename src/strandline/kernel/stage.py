@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
 import polars as pl
 
 from strandline.kernel.advance import Advanced, advance
+from strandline.kernel.frames import kept, stacked
 from strandline.kernel.hashing import hash_range
 from strandline.kernel.judge import raw_rows_within
 from strandline.kernel.plan import Plan
@@ -49,10 +51,10 @@ class StageKernel:
         self.number += 1
         holds = [part.hold for part in parts if part.hold is not None]
         return Outcome(
-            panes=pl.concat([part.panes for part in parts]),
-            late=pl.concat([partials.late.clear(), *(part.late for part in parts)]),
+            panes=stacked([part.panes for part in parts]),
+            late=stacked([part.late for part in parts]),
             rejected=partials.rejected,
-            replaced=pl.concat([part.replaced for part in parts]),
+            replaced=stacked([part.replaced for part in parts]),
             watermark=output_watermark(edge.after, holds),
             books=sum((part.books for part in parts), Books()),
         )
@@ -88,10 +90,11 @@ class StageKernel:
 
 def share(plan: Plan, partials: Partials, least: int, greatest: int) -> Partials:
     """The part of partials that belongs to the keys with these hashes. Late rows are counted where they were found: once."""
-    mine = pl.col("hash").is_between(pl.lit(least, pl.UInt64), pl.lit(greatest, pl.UInt64))
+    hashes = partials.table["hash"].to_numpy()
+    mine = (hashes >= np.uint64(least)) & (hashes <= np.uint64(greatest))
     first = least == 0
     return Partials(
-        table=partials.table.filter(mine),
+        table=kept(partials.table, mine),
         raw=raw_rows_within(plan, partials.raw, least, greatest),
         late=partials.late if first else partials.late.clear(),
         rejected=partials.rejected,

@@ -158,19 +158,26 @@ def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
     """The state in a file; StateError when it is not this stage's."""
     slices: dict[int, tuple[Segment, ...]] = {}
     due: dict[int, tuple[Segment, ...]] = {}
-    expected = pl.DataFrame(schema=plan.state_schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     about, segments = decode_with_about(data, kind="state")
     require_same(plan, about)
+    runs = [segment for segment in segments if segment.schema.names[0] == "due"]
+    rows = [segment for segment in segments if segment.schema.names[0] != "due"]
+    require_columns(plan, rows)
+    for target, found in ((due, runs), (slices, rows)):
+        for segment in found:
+            target[segment.slice] = (*target.get(segment.slice, ()), segment)
+    return State(slices=slices, **{name: DueIndex.of_runs(due.get(i, ())) for i, name in enumerate(INDEXES)})
+
+
+def require_columns(plan: Plan, segments: Iterable[Segment]) -> None:
+    """Refuse segments whose columns are not those of this stage's state."""
+    expected = pl.DataFrame(schema=plan.state_schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     for segment in segments:
-        is_due = segment.schema.names[0] == "due"
-        if not is_due and not segment.schema.equals(expected):
+        if not segment.schema.equals(expected):
             raise StateError(
                 f"The state is not that of stage {plan.stage.name!r}: its columns are {segment.schema.names}.",
                 fix="Restore it under the flow that wrote it, or start this stage afresh under a new name.",
             )
-        target = due if is_due else slices
-        target[segment.slice] = (*target.get(segment.slice, ()), segment)
-    return State(slices=slices, **{name: DueIndex.of_runs(due.get(i, ())) for i, name in enumerate(INDEXES)})
 
 
 def together(states: Sequence[State]) -> State:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
+from strandline.kernel.frames import changed, stacked, without
 from strandline.kernel.merge import arrange_rows, combine
 from strandline.kernel.plan import Plan
 from strandline.kernel.preaggregate import Books, Partials
@@ -23,20 +25,20 @@ def unite(plan: Plan, parts: Sequence[Partials]) -> Partials:
     raw = [part.raw for part in parts if part.raw.height] or [parts[0].raw]
     return Partials(
         table=_in_turn(plan, parts) if plan.exact else _added_up(plan, parts),
-        raw=pl.concat(raw),
-        late=pl.concat([part.late for part in parts]),
-        rejected=pl.concat([part.rejected for part in parts]),
+        raw=stacked(raw),
+        late=stacked([part.late for part in parts]),
+        rejected=stacked([part.rejected for part in parts]),
         books=sum((part.books for part in parts), Books()),
     )
 
 
 def _added_up(plan: Plan, parts: Sequence[Partials]) -> pl.DataFrame:
     """One partial per window of a key, in canonical order."""
-    table = pl.concat([part.table for part in parts])
+    table = stacked([part.table for part in parts])
     if table.is_empty():
         return table
-    rows = combine(plan, *arrange_rows(plan, table.drop("round")), settle=False)
-    return rows.with_columns(round=pl.lit(0, pl.Int64)).select(table.columns)
+    rows = combine(plan, *arrange_rows(plan, without(table, ["round"])), settle=False)
+    return changed(rows, {"round": np.zeros(rows.height, np.int64)})
 
 
 def _in_turn(plan: Plan, parts: Sequence[Partials]) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import polars as pl
 
+from strandline.kernel.frames import column, constant, kept
 from strandline.kernel.groups import Array, Groups
 
 Parts: TypeAlias = list[pl.Series]
@@ -76,7 +77,7 @@ class Choosing:
         if chosen is None:
             return self.inner.fold(rows, times, weights, groups)
         some, present = groups.keep(chosen)
-        rows, times = rows.filter(pl.Series(chosen)), times[chosen]
+        rows, times = kept(rows, chosen), times[chosen]
         weights = None if weights is None else weights[chosen]
         return place(self.inner.fold(rows, times, weights, some), present, groups.count, self.inner.empty(1))
 
@@ -96,9 +97,9 @@ class Choosing:
 def chosen_rows(rows: pl.DataFrame, columns: Sequence[str], mask: str | None) -> Array | None:
     """Which rows have the mask true and no null in the columns; None when all do, to spare a copy."""
     chosen = None if mask is None else rows[mask].fill_null(value=False).to_numpy()
-    for column in columns:
-        if rows[column].null_count():
-            valid = rows[column].is_not_null().to_numpy()
+    for name in columns:
+        if rows[name].null_count():
+            valid = rows[name].is_not_null().to_numpy()
             chosen = valid if chosen is None else chosen & valid
     return None if chosen is None or chosen.all() else chosen
 
@@ -109,7 +110,7 @@ def place(parts: Parts, present: Array, count: int, empty: Parts) -> Parts:
         return parts
     index = np.full(count, len(present), dtype=np.int64)
     index[present] = np.arange(len(present))
-    return [pl.concat([part, one]).gather(index) for part, one in zip(parts, empty, strict=True)]
+    return [part.clone().extend(one)[index] for part, one in zip(parts, empty, strict=True)]
 
 
 def filled(fields: Fields, count: int, *values: object) -> Parts:
@@ -122,16 +123,11 @@ def filled(fields: Fields, count: int, *values: object) -> Parts:
 
 def series(fields: Fields, arrays: Sequence[Array]) -> Parts:
     """Arrays as the columns of an accumulator."""
-    return [
-        pl.Series(name, np.ascontiguousarray(array), dtype=type)
-        for (name, type), array in zip(fields, arrays, strict=True)
-    ]
+    return [column(name, array, type) for (name, type), array in zip(fields, arrays, strict=True)]
 
 
 def nulled(shown: pl.Series, seen: Array) -> pl.Series:
     """What is shown, or null where nothing was seen."""
     if seen.all():
         return shown
-    return shown.zip_with(
-        pl.Series(seen), pl.Series(shown.name, [None], dtype=shown.dtype).new_from_index(0, len(shown))
-    )
+    return shown.zip_with(pl.Series(seen), constant(None, shown.dtype, len(shown)))

@@ -94,6 +94,18 @@ def from_lists(lists: pl.Series) -> tuple[pl.Series, Array]:
     return (flat if flat.dtype == inner else flat.cast(inner)), offsets - offsets[0]
 
 
+def list_lengths(lists: pl.Series) -> Array:
+    """How long each list is; one that is null has nothing in it.
+
+    >>> list_lengths(pl.Series([[1, 2], None, []]))
+    array([2, 0, 0], dtype=uint32)
+    """
+    if lists.null_count() == len(lists):
+        return np.zeros(len(lists), np.uint32)
+    lengths = lists.list.len()
+    return (lengths.fill_null(0) if lengths.null_count() else lengths).to_numpy()
+
+
 def read(parts: Parts, groups: Groups | None = None, *, counted: bool = True) -> Entries:
     """The entries of parallel lists, the last of which are the amounts; with groups, those of a group stand together."""
     flats = []

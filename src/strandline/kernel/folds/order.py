@@ -45,4 +45,4 @@ def codes(values: pl.Series) -> list[Array]:
 
 def physical(values: pl.Series) -> Array:
     """Values without nulls as the numbers that Polars holds them by."""
-    return values.to_physical().to_numpy()
+    return (values if values.dtype.is_numeric() else values.to_physical()).to_numpy()
