@@ -1,0 +1,1 @@
+"""Where state lives: storage, state files, output files, manifests, savepoints and clean-up."""

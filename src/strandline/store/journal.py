@@ -1,0 +1,60 @@
+"""The journal: one record for each tick, derived from its manifest. Metrics, health and tests read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from strandline.store.manifests import Manifest
+from strandline.store.storage import Storage
+
+JOURNAL: Final = "journal/"
+
+
+def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Mapping[str, int]) -> dict[str, Any]:
+    """What a tick did, as plain JSON. Spans are whole microseconds, watermarks microseconds since 1970.
+
+    Law: made again from the same manifest it differs at most in how long things took.
+    """
+    partitions = {
+        name: {p: s.to_json() for p, s in source.partitions.items()} for name, source in manifest.sources.items()
+    }
+    return {
+        "flow": manifest.flow,
+        "tick": manifest.number,
+        "run": manifest.run,
+        "restarts": manifest.restarts,
+        "now": int(manifest.tick.now),
+        "watermarks": {name: int(edge.after) for name, edge in manifest.tick.edges.items()},
+        "partitions": {
+            source: {
+                p: {key: state[key] for key in ("watermark", "greatest", "position", "end", "idle")}
+                for p, state in found.items()
+            }
+            for source, found in partitions.items()
+        },
+        "state": {name: {"rows": stage.rows, "bytes": stage.nbytes} for name, stage in manifest.stages.items()},
+        "sinks": {
+            name: {"rows": delivered.get(name, 0), "pending": len(sink.pending)}
+            for name, sink in manifest.sinks.items()
+        },
+        **manifest.journal,
+        "took": {**manifest.journal.get("took", {}), **took},
+        "finished": manifest.finished,
+    }
+
+
+def write_record(
+    storage: Storage, manifest: Manifest, *, took: Mapping[str, int], delivered: Mapping[str, int]
+) -> None:
+    """Leave the record of a tick; one that is there already stays."""
+    record = record_of_tick(manifest, took=took, delivered=delivered)
+    storage.create(f"{JOURNAL}{manifest.number:012}.json", json.dumps(record, sort_keys=True).encode())
+
+
+def records(storage: Storage, *, since: int = 0) -> Iterator[dict[str, Any]]:
+    """The records of ticks, from the oldest that is kept, in order."""
+    for name in storage.names(JOURNAL):
+        if int(name.removeprefix(JOURNAL).removesuffix(".json")) >= since:
+            yield json.loads(storage.read(name))
