@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
+from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema
 from strandline.model.values import checked_row
+from strandline.sources.contract import Limit, Offset, Piece, Place, shares, used_columns
+
+if TYPE_CHECKING:
+    from strandline.store.storage import Storage
+
+_PARTITION = "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +38,47 @@ class Rows:
         checked = tuple(checked_row(columns, row, f"Row {number}") for number, row in enumerate(rows, 1))
         object.__setattr__(self, "schema", columns)
         object.__setattr__(self, "rows", checked)
+
+    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> RowsReader:
+        """What reads these rows; it keeps nothing, so it needs no storage.
+
+        >>> reader = Rows([{"n": 1}, {"n": 2}], schema="n int").reader()
+        >>> reader.latest(reader.first(), Limit(rows=1))
+        {'rows': 1}
+        """
+        used = used_columns(self.schema, columns)
+        return RowsReader(pl.DataFrame(list(self.rows), schema=polars_schema(self.schema)).select(list(used)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsReader:
+    """Reads rows in memory: one partition, counted in rows, whose end is final from the start."""
+
+    table: pl.DataFrame
+
+    def first(self) -> Offset:
+        """Before the first row."""
+        return {"rows": 0}
+
+    def latest(self, start: Offset, limit: Limit, *, now: int | None = None) -> Offset:
+        """As many rows as the limit lets through."""
+        left = self.table.height - start["rows"]
+        if limit.rows is not None:
+            left = min(left, limit.rows)
+        if limit.bytes is not None and left:
+            each = max(1.0, self.table.estimated_size() / self.table.height)
+            left = min(left, max(1, int(limit.bytes / each)))
+        return {"rows": start["rows"] + max(0, left)}
+
+    def parts(self, start: Offset, end: Offset, wanted: int) -> list[Any]:
+        """Ranges of rows."""
+        return shares(start["rows"], end["rows"], wanted)
+
+    def read(self, part: Any) -> Iterator[Piece]:
+        """The rows of one range."""
+        low, high = part
+        yield Piece(partition=_PARTITION, rows=self.table.slice(low, high - low))
+
+    def places(self, offset: Offset) -> dict[str, Place]:
+        """The one partition, whose end is known."""
+        return {_PARTITION: Place(position=offset["rows"], end=self.table.height, finished=True)}

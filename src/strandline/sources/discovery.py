@@ -1,0 +1,202 @@
+"""Which files there are, in the order in which they were found.
+
+A sorted listing is no position: a new file may sort before those that were read. So each file gets its number when it
+is first seen, and a log in the state keeps that: `log/000000000000.json` and so on, each a batch of newly found files
+with their sizes and times of change. Entries are only ever added, each created once; of two processes that add at the
+same time one finds the name taken, reads what the other wrote, and looks again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from strandline.errors import DataError, StateError
+from strandline.sources.globs import Wanted
+
+if TYPE_CHECKING:
+    from strandline.store.storage import Storage
+
+_VERSION: Final = 1
+_BATCH: Final = 10_000
+_JOINED: Final = 100
+_LOOK_AGAIN: Final = 200  # the newest files are the ones somebody may still be writing
+_SETTLED: Final = 2_000_000_000  # ns: a folder that changed longer ago than this is not in the middle of changing
+
+
+class Found(NamedTuple):
+    """A file as it was when it was found: its path below the root, its bytes, and when it was changed (ns)."""
+
+    path: str
+    size: int
+    changed: int
+
+
+@dataclass(slots=True, eq=False)
+class DiscoveryLog:
+    """The files of a source by number. Read once, then followed.
+
+    Law: a file that has a number keeps it, and has no second one.
+    """
+
+    storage: Storage
+    files: list[Found] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    entries: int = 0
+
+    def follow(self, to: int | None = None) -> None:
+        """Read on, until nothing more stands in the log or `to` files are known."""
+        if not self.entries:
+            self._read_joined()
+        while to is None or len(self.files) < to:
+            if not self.storage.exists(_entry(self.entries)):
+                break
+            self._take(json.loads(self.storage.read(_entry(self.entries))), self.entries)
+            self.entries += 1
+        if to is not None and len(self.files) < to:
+            raise StateError(
+                f"The log of files in {self.storage.url} knows {len(self.files)} files; {to} were read from it.",
+                fix="Restore the folder of the source in the state, or start from a savepoint.",
+            )
+
+    def add(self, found: Iterable[Found]) -> None:
+        """Give numbers to files that have none, oldest first."""
+        new = [file for file in found if file.path not in self.seen]
+        new.sort(key=lambda file: (file.changed, file.path))
+        while new:
+            batch = new[:_BATCH]
+            if self.storage.create(_entry(self.entries), _encode(batch)):
+                self._take({"version": _VERSION, "files": batch}, self.entries)
+                self.entries += 1
+                self._join()
+            else:  # another process was faster: what it found has its numbers now
+                self.follow()
+            new = [file for file in new if file.path not in self.seen]
+
+    def _take(self, entry: dict[str, Any], number: int) -> None:
+        if entry.get("version") != _VERSION:
+            raise StateError(
+                f"Entry {number} of the log of files in {self.storage.url} has the version {entry.get('version')!r}.",
+                fix="Use a version of Strandline that knows it, or restore the state.",
+            )
+        for path, size, changed in entry["files"]:
+            self.files.append(Found(path, size, changed))
+            self.seen.add(path)
+
+    def _join(self) -> None:
+        """Keep each hundred entries in one file too, so that a start need not open every one."""
+        if self.entries % _JOINED == 0:
+            numbers = range(self.entries - _JOINED, self.entries)
+            files = [file for n in numbers for file in json.loads(self.storage.read(_entry(n)))["files"]]
+            self.storage.create(_joined(self.entries // _JOINED - 1), _encode(files))
+
+    def _read_joined(self) -> None:
+        while self.storage.exists(_joined(self.entries // _JOINED)):
+            number = self.entries // _JOINED
+            self._take(json.loads(self.storage.read(_joined(number))), number)
+            self.entries += _JOINED
+
+
+def _entry(number: int) -> str:
+    return f"log/{number:012d}.json"
+
+
+def _joined(number: int) -> str:
+    return f"joined/{number:012d}.json"
+
+
+def _encode(files: Iterable[Iterable[Any]]) -> bytes:
+    return json.dumps({"version": _VERSION, "files": [list(file) for file in files]}).encode()
+
+
+@dataclass(slots=True, eq=False)
+class Listing:
+    """What lies in a folder, and below it. Folders that did not change since they were last listed are not listed."""
+
+    wanted: Wanted
+    settled: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+
+    def new_files(self, seen: set[str], now: int | None) -> Iterator[Found]:
+        """The wanted files that were not seen; `now` in microseconds, for a folder changed just now is listed again."""
+        root = self.wanted.root
+        if os.path.isfile(root):
+            if "" not in seen:
+                yield from _found(root, "")
+            return
+        if not os.path.isdir(root):
+            raise DataError(
+                f"There is no folder {root}.", fix="Make it before the flow starts, or correct the path of the source."
+            )
+        visited: set[tuple[int, int]] = set()
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            try:
+                about = os.stat(os.path.join(root, folder))
+            except FileNotFoundError:  # removed while we looked
+                continue
+            if (about.st_dev, about.st_ino) in visited:  # a link that leads back
+                continue
+            visited.add((about.st_dev, about.st_ino))
+            known = self.settled.get(folder)
+            if known is not None and known[0] == about.st_mtime_ns:
+                folders += known[1]
+                continue
+            inside, files = self._list(folder)
+            folders += inside
+            for path in files:
+                if path not in seen:
+                    yield from _found(os.path.join(root, path), path)
+            if now is not None and about.st_mtime_ns + _SETTLED < now * 1_000:
+                self.settled[folder] = (about.st_mtime_ns, inside)
+
+    def _list(self, folder: str) -> tuple[list[str], list[str]]:
+        inside, files = [], []
+        with os.scandir(os.path.join(self.wanted.root, folder)) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if not self.wanted.is_visible(entry.name):
+                    continue
+                if entry.is_dir():
+                    inside.append(path)
+                elif self.wanted.matches(path):
+                    files.append(path)
+        return inside, files
+
+
+def _found(place: str, path: str) -> Iterator[Found]:
+    try:
+        about = os.stat(place)
+    except FileNotFoundError:  # removed while we looked: it was never there
+        return
+    yield Found(path, about.st_size, about.st_mtime_ns)
+
+
+def look_again(root: str, files: list[Found], read: int) -> None:
+    """Refuse to go on when one of the newest files changed after it got its number, or is gone before it was read."""
+    for number in range(max(0, len(files) - _LOOK_AGAIN), len(files)):
+        require_unchanged(root, files[number], may_be_gone=number < read)
+
+
+def require_unchanged(root: str, file: Found, *, may_be_gone: bool = False) -> None:
+    """Refuse a file that is gone, or is not as it was when it was found: part of it would be lost, or read twice."""
+    place = os.path.join(root, file.path) if file.path else root
+    try:
+        about = os.stat(place)
+    except FileNotFoundError:
+        if may_be_gone:
+            return
+        raise DataError(
+            f"The file {place} was found, and is gone before it was read.",
+            fix="Put it back as it was; remove files only when the flow has read them.",
+        ) from None
+    if (about.st_size, about.st_mtime_ns) != (file.size, file.changed):
+        how = f"has {about.st_size} bytes, not {file.size}" if about.st_size != file.size else "was written again"
+        raise DataError(
+            f"The file {place} {how}: it changed after it was found.",
+            fix="Put it back as it was. Write files under a name that begins with '_' or '.', or ends with '.tmp', "
+            "and rename them when they are whole; add rows in new files.",
+        )

@@ -1,0 +1,107 @@
+"""Parquet files to columns: by name, in the types of the schema, where that loses nothing.
+
+Whole numbers may be narrower or wider than their column, if every value fits; so may floats and decimals. A timestamp
+without a zone is in UTC; what is finer than a microsecond is cut off. A column that the file does not have is null;
+columns that are not asked for are not read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strandline.errors import DataError
+from strandline.kernel.schema import polars_schema
+from strandline.model.types import Schema, Type
+
+_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+class DamagedFile(Exception):
+    """A file that is no readable parquet file; its text says why."""
+
+
+def row_groups(path: str) -> list[tuple[int, int]]:
+    """Rows and bytes of each row group; none when the file cannot be read, which is told when it is."""
+    try:
+        about = pq.read_metadata(path)
+    except (OSError, pa.ArrowException):
+        return []
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    return [(group.num_rows, group.total_byte_size) for group in groups]
+
+
+def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> pl.DataFrame:
+    """So many rows from the row `first` on, or all that follow, in the columns of the schema."""
+    try:
+        lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        there = lazy.collect_schema()
+        found = [name for name in schema if name in there]
+        _check_types(path, schema, there)
+        if found:
+            table = lazy.select(found).slice(first, count).collect()
+        else:
+            height = lazy.select(pl.len()).slice(0).collect().item() - first
+            table = pl.DataFrame({"": pl.repeat(None, height if count is None else count, eager=True)})
+    except pl.exceptions.PolarsError as error:
+        raise DamagedFile(str(error).split("\n", 1)[0]) from None
+    wanted = polars_schema(schema)
+    columns = [_cast(path, table[name], schema[name], wanted[name]) if name in found
+               else pl.repeat(None, table.height, dtype=wanted[name], eager=True).alias(name) for name in schema]  # fmt: skip
+    return pl.DataFrame(columns)
+
+
+def _check_types(path: str, schema: Schema, there: pl.Schema) -> None:
+    for name, kind in schema.columns:
+        if name in there and not _fits(there[name], kind):
+            raise DataError(
+                f"The column {name!r} of the file {path} is {there[name]}, which cannot be read as {kind.text}.",
+                fix=f"Give the column the type it has in the files, and convert it in the flow: cast({name} as ...).",
+            )
+
+
+def _fits(found: pl.DataType, kind: Type) -> bool:
+    """Whether values of a file's type may be values of a column's, each to be checked where they are cast."""
+    if found == pl.Null():
+        return True
+    if kind.element is not None:
+        return isinstance(found, pl.List) and _fits(found.inner, kind.element)  # type: ignore[arg-type]
+    if kind.name == "struct":
+        fields = {field.name: field.dtype for field in found.fields} if isinstance(found, pl.Struct) else None
+        return fields is not None and all(_fits(fields[n], t) for n, t in kind.fields if n in fields)  # type: ignore[arg-type]
+    if kind.name in _NUMBERS:
+        return found.is_numeric() and (kind.is_float or kind.name == "decimal" or not found.is_float())
+    if kind.name in ("timestamp", "timestamp_ntz"):
+        zone = isinstance(found, pl.Datetime) and found.time_zone is not None
+        return isinstance(found, pl.Datetime) and not (zone and kind.name == "timestamp_ntz")
+    if kind.name == "string":
+        return isinstance(found, pl.String | pl.Categorical | pl.Enum)
+    return isinstance(found, {"boolean": pl.Boolean, "binary": pl.Binary, "date": pl.Date}.get(kind.name, pl.Duration))
+
+
+def _cast(path: str, column: pl.Series, kind: Type, wanted: pl.DataType) -> pl.Series:
+    if column.dtype == wanted:
+        return column
+    if isinstance(column.dtype, pl.Datetime):
+        moments = column.dt.cast_time_unit("us")
+        if kind.name == "timestamp_ntz":
+            return moments
+        local = column.dtype.time_zone is None
+        return moments.dt.replace_time_zone("UTC") if local else moments.dt.convert_time_zone("UTC")
+    try:
+        values = column.cast(wanted, strict=True)
+    except pl.exceptions.PolarsError:
+        raise _unfit(path, column, kind) from None
+    if kind.is_number and not values.cast(column.dtype, strict=False).eq_missing(column).all():
+        raise _unfit(path, column, kind)
+    return values
+
+
+def _unfit(path: str, column: pl.Series, kind: Type) -> DataError:
+    return DataError(
+        f"The column {column.name!r} of the file {path} is {column.dtype} and holds values that are no {kind.text}.",
+        fix="Give the column a wider type; convert it in the flow, where such rows can be filtered first.",
+    )

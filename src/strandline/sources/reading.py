@@ -1,0 +1,102 @@
+"""Ranges of files to pieces, in a worker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from strandline.errors import DataError
+from strandline.model.types import Schema
+from strandline.sources.contract import EVERY, Piece
+from strandline.sources.csvlines import Layout, read_csv
+from strandline.sources.discovery import require_unchanged
+from strandline.sources.jsonlines import read_json
+from strandline.sources.lines import blocks, first_line
+from strandline.sources.parquet import DamagedFile, read_parquet
+from strandline.sources.ranges import Range
+from strandline.sources.understood import Understood
+
+if TYPE_CHECKING:
+    from strandline.sources.files import FileSource
+
+_AT_ONCE: Final = 500_000  # rows: small files are put together up to here, because each piece has its own cost
+_PARTITION: Final = "0"
+
+
+def pieces(source: FileSource, schema: Schema, root: str, ranges: Iterable[Range]) -> Iterator[Piece]:
+    """The rows of some ranges, one after the other, in pieces of at least half a million where there are so many."""
+    waiting: list[Understood] = []
+    for piece in ranges:
+        require_unchanged(root, piece.file)
+        for found in _understand(
+            source, schema, os.path.join(root, piece.file.path) if piece.file.path else root, piece
+        ):
+            if found.raws and source.on_bad == "fail":
+                raise _bad_input(piece.file.path or root, found)
+            waiting.append(found)
+            if sum(each.rows.height for each in waiting) >= _AT_ONCE:
+                yield from _by_partition(Understood.together(waiting), source.partition_by)
+                waiting = []
+        # A file that was written while it was read may have given neither its old rows nor its new ones.
+        require_unchanged(root, piece.file)
+    if waiting:
+        yield from _by_partition(Understood.together(waiting), source.partition_by)
+
+
+def _understand(source: FileSource, schema: Schema, path: str, piece: Range) -> Iterator[Understood]:
+    try:
+        if source.format == "parquet":
+            count = None if piece.end is None else piece.end - piece.start
+            yield Understood(read_parquet(path, schema, piece.start, count))
+        elif source.format == "json":
+            for block in blocks(path, piece.start, piece.file.size if piece.end is None else piece.end):
+                yield read_json(block, schema)
+        else:
+            yield from _csv(source, schema, path, piece)
+    except (DamagedFile, EOFError) as error:
+        yield Understood.refused(schema, path, f"the file is damaged: {error}")
+    except OSError as error:
+        if error.errno is not None:  # the disk, the network or a permission: the rows are there, and must not be lost
+            raise DataError(
+                f"The file {path} cannot be read: {error.strerror}.", fix="Mend that, and start the flow again."
+            ) from error
+        yield Understood.refused(schema, path, f"the file is damaged: {error}")
+
+
+def _csv(source: FileSource, schema: Schema, path: str, piece: Range) -> Iterator[Understood]:
+    layout = Layout(tuple(source.schema), source.separator)
+    if source.header:
+        line = first_line(path)
+        layout = Layout.of_header(line, source.separator) if line.strip() else layout
+        if not set(layout.names) & set(source.schema):
+            if piece.start == 0:
+                yield Understood.refused(schema, path, f"the header names no column of the schema: {line[:200]!r}")
+            return
+    for number, block in enumerate(blocks(path, piece.start, piece.file.size if piece.end is None else piece.end)):
+        if source.header and piece.start == 0 and number == 0:
+            block = block.split(b"\n", 1)[1] if b"\n" in block else b""  # noqa: PLW2901 - without its header
+        if block:
+            yield read_csv(block, schema, layout)
+
+
+def _by_partition(found: Understood, column: str | None) -> Iterator[Piece]:
+    """One piece, or one for each value of the column; what was not understood then belongs to no partition."""
+    if column is None:
+        yield Piece(partition=_PARTITION, rows=found.rows, malformed=found.malformed)
+        return
+    if found.raws:
+        yield Piece(partition=EVERY, rows=found.rows.clear(), malformed=found.malformed)
+    for rows in found.rows.partition_by(column, maintain_order=True):
+        yield Piece(partition=_named(rows[column][0]), rows=rows)
+
+
+def _named(value: object) -> str:
+    return "null" if value is None else str(value)
+
+
+def _bad_input(path: str, found: Understood) -> DataError:
+    return DataError(
+        f"The file {path} holds what cannot be understood: {found.reasons[0]}: {found.raws[0][:200]}",
+        fix="Mend the file under a new name, or write on_bad='reject' to go on and find such lines in `.rejected`.",
+    )

@@ -1,0 +1,244 @@
+"""JSON and CSV: what is understood, and what is handed back as raw text with a reason."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from strandline.kernel.schema import polars_schema
+from strandline.model.types import Schema, Type
+from strandline.sources.csvlines import Layout, read_csv
+from strandline.sources.jsonlines import read_json
+from strandline.sources.lines import lines_of
+from strandline.sources.moments import read_moments
+from tests.lanes import examples
+
+UTC = timezone.utc
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("boolean", "true", True),
+        ("tinyint", "-128", -128),
+        ("smallint", "32767", 32767),
+        ("int", "-2147483648", -(2**31)),
+        ("bigint", "9223372036854775807", 2**63 - 1),
+        ("float", "0.5", 0.5),
+        ("double", "1e3", 1000.0),
+        ("double", "7", 7.0),
+        ("decimal(5,2)", "1.5", Decimal("1.50")),
+        ("decimal(5,2)", '"1.50"', Decimal("1.50")),
+        ("decimal(38,10)", "1234567890123456789012345678.0123456789", Decimal("1234567890123456789012345678.0123456789")),
+        ("decimal(38,0)", "12345678901234567890123456789012345678", Decimal(12345678901234567890123456789012345678)),
+        ("string", r'"caf\u00e9 \ud83d\ude00"', "café 😀"),
+        ("string", "12", "12"),
+        ("binary", '"AGFi"', b"\x00ab"),
+        ("date", '"2026-01-31"', date(2026, 1, 31)),
+        ("timestamp", '"2026-01-01T12:00:00Z"', NOON),
+        ("timestamp", '"2026-01-01T13:00:00+01:00"', NOON),
+        ("timestamp", '"2026-01-01 12:00:00"', NOON),
+        ("timestamp", '"2026-01-01T12:00:00.000001999Z"', NOON + timedelta(microseconds=1)),
+        ("timestamp", "1767268800000000", NOON),
+        ("timestamp", '"0001-01-01T00:00:00Z"', datetime(1, 1, 1, tzinfo=UTC)),
+        ("timestamp_ntz", '"2026-01-01T12:00:00"', NOON.replace(tzinfo=None)),
+        ("interval", '"1m30s"', timedelta(seconds=90)),
+        ("interval", "-5", timedelta(microseconds=-5)),
+        ("array<int>", "[1, null]", [1, None]),
+        ("array<timestamp>", '["2026-01-01T12:00:00Z"]', [NOON]),
+        ("struct<a:int,b:string>", '{"b": "x", "c": 1}', {"a": None, "b": "x"}),
+        ("struct<a:decimal(5,2)>", '{"a": 1.25}', {"a": Decimal("1.25")}),
+    ],
+)  # fmt: skip
+def test_a_value_of_json_fits_its_column(kind: str, text: str, value: Any) -> None:
+    schema = Schema.of(f"x {kind}")
+    found = read_json(f'{{"x": {text}}}\n{{"x": null}}\n{{"y": 1}}'.encode(), schema)
+    assert found.raws == []
+    assert dict(found.rows.schema) == polars_schema(schema)
+    assert found.rows["x"].to_list() == [value, None, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("boolean", "1"),
+        ("tinyint", "128"),
+        ("int", "1.5"),
+        ("int", "1.0"),
+        ("int", '"1"'),
+        ("int", "true"),
+        ("int", "[1]"),
+        ("bigint", "9223372036854775808"),
+        ("double", '"1"'),
+        ("double", "1e999"),
+        ("double", "NaN"),
+        ("decimal(5,2)", "1.555"),
+        ("decimal(5,2)", "1234.5"),
+        ("decimal(5,2)", '"x"'),
+        ("decimal(38,20)", "0.123456789012345678901"),
+        ("string", r'"\ud800"'),
+        ("string", r'"\ude00 \ud83d"'),
+        ("binary", '"!"'),
+        ("date", '"2026-02-30"'),
+        ("date", "5"),
+        ("timestamp", '"2026-01-01T25:00:00Z"'),
+        ("timestamp", '"soon"'),
+        ("timestamp", '""'),
+        ("timestamp", "1.5"),
+        ("timestamp", '"0001-01-01T00:00:00+01:00"'),
+        ("timestamp_ntz", '"2026-01-01T12:00:00Z"'),
+        ("interval", '"long"'),
+        ("array<int>", '["a"]'),
+        ("array<int>", "5"),
+        ("array<date>", '["2026-13-01"]'),
+        ("struct<a:int>", '{"a": "x"}'),
+        ("struct<a:int>", "3"),
+    ],
+)
+def test_a_value_of_json_that_does_not_fit_makes_its_line_malformed(kind: str, text: str) -> None:
+    line = f'{{"x": {text}, "n": 1}}'
+    found = read_json(f'{{"n": 0}}\n{line}\n{{"n": 2}}\n'.encode(), Schema.of(f"x {kind}, n int"))
+    assert found.rows["n"].to_list() == [0, 2]
+    assert found.raws == [line]
+    assert len(found.reasons) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"n": 1', "no JSON: Expecting ',' delimiter at character 8"),
+        (b"hello", "no JSON: Expecting value at character 1"),
+        (b"[1]", "no JSON object"),
+        (b"null", "no JSON object"),
+        (b'{"n": 1}{"n": 2}', "no JSON: Extra data at character 9"),
+        (b'{"n": 1, "s": "\xff"}', "no UTF-8 text: byte 16 is 0xff"),
+        (b'{"n": "x"}', "column 'n': 'x' is no int"),
+        (b'{"n": 1.5}', "column 'n': 1.5 is no int"),
+    ],
+)
+def test_a_line_that_is_no_object_comes_back_as_it_was_with_the_reason(line: bytes, reason: str) -> None:
+    found = read_json(b'{"n": 7}\r\n\n' + line + b"\r\n  \n" + b'{"n": 8}', Schema.of("n int"))
+    assert found.rows.rows() == [(7,), (8,)]
+    assert found.raws == [line.decode(errors="backslashreplace")]
+    assert found.reasons == [reason]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+    | st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01", "1.5", "12", "1s"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2), max_leaves=4,
+)  # fmt: skip
+LINES = st.lists(
+    st.dictionaries(st.sampled_from("nsatdlx"), JSON, max_size=5).map(json.dumps)
+    | st.sampled_from(["", "{", "[]", " "])
+)
+COLUMNS = Schema.of("n int, s string, a array<struct<a:int,b:string>>, t timestamp, d decimal(6,2), l tinyint")
+
+
+@given(LINES)
+@example(['{"d": 0.12345678901234567}', '{"s": 0.5}'])
+@settings(max_examples=examples(200), deadline=None)
+def test_what_a_line_means_does_not_depend_on_its_neighbours(lines: list[str]) -> None:
+    whole = read_json("\n".join(lines).encode(), COLUMNS)
+    alone = [read_json(line.encode(), COLUMNS) for line in lines]
+    assert whole.rows.rows() == [row for each in alone for row in each.rows.rows()]
+    assert sorted(whole.raws) == sorted(raw for each in alone for raw in each.raws)
+    assert whole.rows.height + len(whole.raws) == len(lines_of("\n".join(lines).encode()))
+
+
+def test_many_bad_lines_among_many_good_ones_are_all_found() -> None:
+    lines = [f'{{"n": {n}}}' if n % 7 else f'{{"n": "{n}"}}' for n in range(20_000)]
+    found = read_json("\n".join(lines).encode(), Schema.of("n int"))
+    assert found.rows["n"].to_list() == [n for n in range(20_000) if n % 7]
+    assert found.raws == [lines[n] for n in range(0, 20_000, 7)]
+
+
+CSV = Layout(("user", "n", "at"))
+CSV_SCHEMA = Schema.of("user string, n int, at timestamp")
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        (b"ann,1,2026-01-01T12:00:00Z", ("ann", 1, NOON)),
+        (b'"a,b",1,', ("a,b", 1, None)),
+        (b'"say ""hi""",,', ('say "hi"', None, None)),
+        (b'"",1,', ("", 1, None)),
+        (b",,", (None, None, None)),
+        (b'a"b"c,"2",""', ('a"b"c', 2, None)),
+        ("é,1,".encode(), ("é", 1, None)),
+    ],
+)
+def test_a_line_of_csv_is_a_row(line: bytes, row: tuple[Any, ...]) -> None:
+    found = read_csv(b"x,5,\n" + line + b"\r\n\ny,6,\n", CSV_SCHEMA, CSV)
+    assert found.rows.rows() == [("x", 5, None), row, ("y", 6, None)]
+    assert found.raws == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"ann,1", "2 fields where the file has 3 columns"),
+        (b"ann,1,,", "4 fields where the file has 3 columns"),
+        (b"ann,x,", "column 'n': 'x' is no int"),
+        (b"ann, 1,", "column 'n': ' 1' is no int"),
+        (b"ann,1,soon", "column 'at': 'soon' is no timestamp"),
+        (b'"ann,1,', "a quote that is not closed on its line"),
+        (b"\xff,1,", "no UTF-8 text: byte 1 is 0xff"),
+        (b'"a"b,1,', None),
+    ],
+)
+def test_a_line_of_csv_that_is_no_row_comes_back_as_it_was(line: bytes, reason: str | None) -> None:
+    found = read_csv(b"x,5,\n" + line + b"\r\ny,6,\n", CSV_SCHEMA, CSV)
+    assert found.rows.rows() == [("x", 5, None), ("y", 6, None)]
+    assert found.raws == [line.decode(errors="backslashreplace")]
+    assert reason is None or found.reasons == [reason]
+
+
+FIELD = st.text(st.sampled_from('ab1"\t, é\r'), max_size=4)
+
+
+@given(st.lists(st.lists(FIELD, min_size=1, max_size=3).map(",".join)))
+@settings(max_examples=examples(200), deadline=None)
+def test_what_a_line_of_csv_means_does_not_depend_on_its_neighbours(lines: list[str]) -> None:
+    schema, layout = Schema.of("a string, b int"), Layout(("a", "b"))
+    whole = read_csv("\n".join(lines).encode(), schema, layout)
+    alone = [read_csv(line.encode(), schema, layout) for line in lines]
+    assert whole.rows.rows() == [row for each in alone for row in each.rows.rows()]
+    assert sorted(whole.raws) == sorted(raw for each in alone for raw in each.raws)
+    assert whole.rows.height + len(whole.raws) == len(lines_of("\n".join(lines).encode()))
+
+
+MOMENTS = st.datetimes(timezones=st.just(UTC) | st.integers(-1000, 1000).map(lambda m: timezone(timedelta(minutes=m))))
+
+
+@given(
+    st.lists(
+        st.none()
+        | st.tuples(
+            MOMENTS, st.sampled_from(["auto", "seconds", "milliseconds", "microseconds"]), st.sampled_from("T ")
+        )
+    )
+)
+@settings(max_examples=examples(200), deadline=None)
+def test_text_of_a_moment_reads_back_as_the_moment(given_moments: list[Any]) -> None:
+    text, expected = [], []
+    for each in given_moments:
+        iso = None if each is None else each[0].isoformat(each[2], each[1])
+        utc = (
+            None
+            if iso is None
+            else (datetime.fromisoformat(iso) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        )
+        inside = utc is not None and -62_135_596_800_000_000 <= utc <= 253_402_300_799_999_999
+        text.append(iso.replace("+00:00", "Z") if iso is not None else None)
+        expected.append(utc if inside else None)
+    assert read_moments(pl.Series(text, dtype=pl.String), Type.of("timestamp")).to_list() == expected

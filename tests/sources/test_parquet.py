@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from strandline.errors import DataError
+from strandline.kernel.schema import polars_schema
+from strandline.model.types import Schema
+from strandline.sources.files import FileSource
+from strandline.sources.parquet import read_parquet
+from strandline.store.local import LocalStorage
+from tests.sources.reading import NO_LIMIT, malformed_of, pieces, rows_of
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+MICROS = int(NOON.timestamp()) * 1_000_000
+
+
+def written(folder: Path, values: pa.Array) -> str:
+    path = folder / "x.parquet"
+    pq.write_table(pa.table({"more": pa.nulls(len(values)), "x": values}), path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (pa.array([1, None], pa.int64()), "tinyint", [1, None]),
+        (pa.array([1], pa.uint8()), "bigint", [1]),
+        (pa.array([1], pa.int32()), "double", [1.0]),
+        (pa.array([0.5, float("nan")], pa.float32()), "double", None),
+        (pa.array([Decimal("1.50")], pa.decimal128(10, 4)), "decimal(5,2)", [Decimal("1.50")]),
+        (pa.array(["a", "b"]).dictionary_encode(), "string", ["a", "b"]),
+        (pa.array(["a"], pa.large_string()), "string", ["a"]),
+        (pa.array([b"\x00"]), "binary", [b"\x00"]),
+        (pa.array([MICROS * 1000 + 999], pa.timestamp("ns")), "timestamp", [NOON]),
+        (pa.array([MICROS // 1000], pa.timestamp("ms", "Europe/Berlin")), "timestamp", [NOON]),
+        (pa.array([MICROS], pa.timestamp("us")), "timestamp_ntz", [NOON.replace(tzinfo=None)]),
+        (pa.array([[1, None]], pa.list_(pa.int64())), "array<int>", [[1, None]]),
+        (pa.array([{"a": 1, "b": 2}]), "struct<a:bigint,b:bigint>", [{"a": 1, "b": 2}]),
+        (pa.nulls(2), "int", [None, None]),
+    ],
+)
+def test_a_column_is_read_in_its_type(tmp_path: Path, values: pa.Array, kind: str, expected: list[Any] | None) -> None:
+    schema = Schema.of(f"x {kind}, missing string")
+    table = read_parquet(written(tmp_path, values), schema, 0, None)
+    assert dict(table.schema) == polars_schema(schema)
+    assert expected is None or table["x"].to_list() == expected
+    assert table["missing"].null_count() == len(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pa.array([128]), "tinyint"),
+        (pa.array([1.0]), "int"),
+        (pa.array(["1"]), "int"),
+        (pa.array([0.1]), "float"),
+        (pa.array([2**53 + 1]), "double"),
+        (pa.array([Decimal("1.505")]), "decimal(5,2)"),
+        (pa.array([1]), "timestamp"),
+        (pa.array([1]), "string"),
+        (pa.array([MICROS], pa.timestamp("us", "UTC")), "timestamp_ntz"),
+        (pa.array([["a"]]), "array<int>"),
+        (pa.array([1]), "struct<a:int>"),
+    ],
+)
+def test_a_column_that_would_lose_something_is_refused_by_name(tmp_path: Path, values: pa.Array, kind: str) -> None:
+    with pytest.raises(DataError, match=r"The column 'x' of the file .*x\.parquet is"):
+        read_parquet(written(tmp_path, values), Schema.of(f"x {kind}"), 0, None)
+
+
+def test_a_file_with_none_of_the_columns_has_rows_of_nulls(tmp_path: Path) -> None:
+    path = written(tmp_path, pa.array([1, 2, 3]))
+    assert read_parquet(path, Schema.of("y int"), 0, None).rows() == [(None,)] * 3
+    assert read_parquet(path, Schema.of("y int"), 1, 1).rows() == [(None,)]
+
+
+@pytest.mark.parametrize("damage", ["no parquet", "cut off", "footer", "page", "empty"])
+def test_a_damaged_file_is_rejected_by_name_or_stops_the_flow(tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pl.DataFrame({"n": range(10_000)}).write_parquet(folder / "good.parquet")
+    data = bytearray((folder / "good.parquet").read_bytes())
+    if damage == "page":
+        data[4:400] = b"\xff" * 396
+    elif damage == "footer":
+        data[-60:-8] = b"\xff" * 52
+    (folder / "bad.parquet").write_bytes(
+        {"no parquet": b"hello", "cut off": data[:-100], "empty": b""}.get(damage, data)
+    )
+    for on_bad in ("reject", "fail"):
+        source = FileSource(folder, format="parquet", schema="n bigint", on_bad=on_bad)  # type: ignore[arg-type]
+        reader = source.reader(LocalStorage(tmp_path / on_bad))
+        end = reader.latest(reader.first(), NO_LIMIT)
+        if on_bad == "fail":
+            with pytest.raises(DataError, match=r"bad\.parquet"):
+                pieces(reader, reader.first(), end)
+        else:
+            found = pieces(reader, reader.first(), end)
+            assert [Path(raw).name for raw, _ in malformed_of(found)] == ["bad.parquet"]
+            assert len(rows_of(found)) == 10_000
