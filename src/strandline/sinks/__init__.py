@@ -1,0 +1,1 @@
+"""Where rows go: a contract first, then one module for each kind of sink."""

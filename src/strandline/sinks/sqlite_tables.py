@@ -1,0 +1,240 @@
+"""How tables of SQLite are made, checked and written.
+
+boolean                            INTEGER, 0 or 1
+whole numbers                      INTEGER
+float, double                      REAL; NaN, which SQLite would make NULL, is the text 'NaN' (greater than every number)
+decimal, string                    TEXT; a decimal with all its digits
+date, timestamp, timestamp_ntz     TEXT, ISO; a timestamp in UTC with microseconds, so that text sorts as time does
+interval day to second             INTEGER, microseconds
+binary                             BLOB
+array, struct                      TEXT, JSON
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterable
+from typing import Any, Final
+
+import polars as pl
+
+from strandline.errors import SinkError
+from strandline.kernel.changes import DELETE
+from strandline.model.types import Type
+from strandline.sinks.contract import OP, Target
+from strandline.sinks.plain import plain_column
+
+TICK: Final = "_tick"
+MARKERS: Final = (
+    "CREATE TABLE IF NOT EXISTS strandline_markers (flow TEXT NOT NULL, sink TEXT NOT NULL, incarnation TEXT NOT NULL, "
+    "tick INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (flow, sink))"
+)
+# An upsert is guarded by the tick that a row has, which means something within one sink only.
+KEYED_TABLES: Final = 'CREATE TABLE IF NOT EXISTS strandline_keyed_tables ("table" TEXT PRIMARY KEY, flow TEXT NOT NULL, sink TEXT NOT NULL)'
+# What may stand in a column of each declared kind without being changed; '' is a column without a type.
+_FITTING: Final = {
+    "INTEGER": {"INTEGER", "NUMERIC", ""},
+    "REAL": {"REAL", "NUMERIC", ""},
+    "TEXT": {"TEXT", ""},
+    "BLOB": {"BLOB", "TEXT", ""},
+}
+_KINDS: Final = {
+    "boolean": "INTEGER", "tinyint": "INTEGER", "smallint": "INTEGER", "int": "INTEGER", "bigint": "INTEGER",
+    "interval day to second": "INTEGER", "float": "REAL", "double": "REAL", "binary": "BLOB",
+}  # fmt: skip
+
+
+class Table:
+    """A table to which rows are added."""
+
+    def __init__(self, name: str, target: Target) -> None:
+        self.name, self.target = name, target
+        self.columns: dict[str, str] = {name: kind_of(type) for name, type in target.delivered.columns}
+        self._require_distinct_names()
+
+    def prepare(self, cursor: sqlite3.Cursor) -> None:
+        """Make the table, or check the one that is there."""
+        found = cursor.execute("SELECT type FROM sqlite_master WHERE lower(name) = lower(?)", (self.name,)).fetchone()
+        if found is None:
+            columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
+            cursor.execute(f"CREATE TABLE {quoted(self.name)} ({columns})")
+        elif found[0] != "table":
+            raise SinkError(f"{self.name!r} is a {found[0]}, no table.", fix="Name a table, or a name that is free.")
+        else:
+            self._check(cursor)
+
+    def write(self, cursor: sqlite3.Cursor, rows: pl.DataFrame, tick: int) -> None:
+        """Add rows."""
+        marks = ", ".join("?" * len(self.columns))
+        cursor.executemany(f"INSERT INTO {quoted(self.name)} ({self._names()}) VALUES ({marks})", self._values(rows))
+
+    def taken_over(self, cursor: sqlite3.Cursor) -> None:
+        """Rows that another incarnation added stay."""
+
+    def _names(self) -> str:
+        return ", ".join(map(quoted, self.columns))
+
+    def _values(self, rows: pl.DataFrame, names: Iterable[str] | None = None) -> Iterable[tuple[Any, ...]]:
+        chosen = self.target.delivered if names is None else names
+        return zip(*(sqlite_values(rows[name], self.target.delivered[name]) for name in chosen), strict=True)
+
+    def _require_distinct_names(self) -> None:
+        seen: dict[str, str] = {}
+        for name in self.columns:
+            other = seen.setdefault(name.lower(), name)
+            if other != name:
+                raise SinkError(
+                    f"The columns {other!r} and {name!r} of {self.target} are one column to SQLite.",
+                    fix="Rename one of them with .select().",
+                )
+
+    def _check(self, cursor: sqlite3.Cursor) -> None:
+        """SinkError with all that differs, if anything does."""
+        found = {row[1].lower(): row[2] for row in cursor.execute(f"PRAGMA table_info({quoted(self.name)})")}
+        wanted = {name.lower(): kind for name, kind in self.columns.items()}
+        wrong = [f"{name!r} is missing" for name in self.columns if name.lower() not in found]
+        wrong += [f"{name!r} is there, but not delivered" for name in found if name not in wanted]
+        wrong += [
+            f"{name!r} is {found[name.lower()]}, not {kind}"
+            for name, kind in self.columns.items()
+            if name.lower() in found and affinity(found[name.lower()]) not in _FITTING[kind]
+        ]
+        if wrong:
+            columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
+            raise SinkError(
+                f"The table {self.name!r} does not fit {self.target}: {'; '.join(wrong)}.",
+                fix=f"Name another table, choose columns with .sink(columns=...), or make it with ({columns}).",
+            )
+
+
+class KeyedTable(Table):
+    """A table with one row for each key.
+
+    To SQLite nulls are all distinct, so the key is unique by two expressions for each column: its value, or 0 for null; and
+    whether it is null.
+    """
+
+    def __init__(self, name: str, target: Target) -> None:
+        super().__init__(name, target)
+        if any(column.lower() == TICK for column in target.schema):
+            raise SinkError(
+                f"{target} delivers a column {TICK!r}, which the table needs for itself.",
+                fix="Rename it with .select().",
+            )
+        self.columns = {name: kind for name, kind in self.columns.items() if name != OP} | {TICK: "INTEGER"}
+
+    def prepare(self, cursor: sqlite3.Cursor) -> None:
+        """Make the table and its key, or check those that are there."""
+        super().prepare(cursor)
+        self._claim(cursor)
+        index = f"strandline_key_{self.name}"
+        wanted = f"CREATE UNIQUE INDEX {quoted(index)} ON {quoted(self.name)} ({self._key()})"
+        found = cursor.execute("SELECT sql FROM sqlite_master WHERE name = ?", (index,)).fetchone()
+        if found is None:
+            try:
+                cursor.execute(wanted)
+            except sqlite3.IntegrityError as error:
+                raise SinkError(
+                    f"The table {self.name!r} holds several rows for one key of {self.target}: {', '.join(self.target.key)}.",
+                    fix="Remove them, choose another key, or name another table.",
+                ) from error
+        elif found[0] != wanted:
+            raise SinkError(
+                f"The table {self.name!r} was made for another key than that of {self.target}: {', '.join(self.target.key)}.",
+                fix="Name another table, or the key that it was made for.",
+            )
+
+    def _claim(self, cursor: sqlite3.Cursor) -> None:
+        cursor.execute(KEYED_TABLES)
+        name, own = self.name.lower(), (self.target.flow, self.target.sink)
+        found = cursor.execute('SELECT flow, sink FROM strandline_keyed_tables WHERE "table" = ?', (name,)).fetchone()
+        if found is not None and found != own and not self.target.acknowledged:
+            raise SinkError(
+                f"The table {self.name!r} is upserted by the sink {found[1]!r} of the flow {found[0]!r}; {self.target} would "
+                "overwrite its rows.",
+                fix="Name another table; or acknowledge that this sink takes it over.",
+            )
+        cursor.execute("INSERT OR REPLACE INTO strandline_keyed_tables VALUES (?, ?, ?)", (name, *own))
+
+    def write(self, cursor: sqlite3.Cursor, rows: pl.DataFrame, tick: int) -> None:
+        """Put rows in the place of those with their keys, or delete those."""
+        gone = rows[OP] == DELETE
+        if gone.any():
+            cursor.executemany(self._delete(tick), self._values(rows.filter(gone), self.target.key))
+            rows = rows.filter(~gone)
+        cursor.executemany(self._upsert(tick), self._values(rows, list(self.target.schema)))
+
+    def taken_over(self, cursor: sqlite3.Cursor) -> None:
+        """The ticks of another incarnation say nothing about the age of rows in this one."""
+        cursor.execute(f"UPDATE {quoted(self.name)} SET {TICK} = -1 WHERE {TICK} <> -1")
+
+    def _key(self) -> str:
+        return ", ".join(f"ifnull({quoted(name)}, 0), {quoted(name)} IS NULL" for name in self.target.key)
+
+    def _upsert(self, tick: int) -> str:
+        marks = ", ".join("?" * len(self.target.schema))
+        names = [*(name for name in self.target.schema if name not in self.target.key), TICK]
+        changed = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names)
+        return (
+            f"INSERT INTO {quoted(self.name)} ({self._names()}) VALUES ({marks}, {int(tick)}) ON CONFLICT ({self._key()}) "
+            f"DO UPDATE SET {changed} WHERE {TICK} <= excluded.{TICK}"
+        )
+
+    def _delete(self, tick: int) -> str:
+        same = " AND ".join(
+            f"ifnull({quoted(name)}, 0) = ifnull(?{at}, 0) AND ({quoted(name)} IS NULL) = (?{at} IS NULL)"
+            for at, name in enumerate(self.target.key, 1)
+        )
+        return f"DELETE FROM {quoted(self.name)} WHERE {same} AND {TICK} <= {int(tick)}"
+
+
+def sqlite_values(column: pl.Series, type: Type) -> list[Any]:
+    """The values of a column as SQLite holds them."""
+    if type.is_float:
+        values: list[Any] = column.to_list()
+        if not column.is_nan().any():
+            return values
+        return ["NaN" if value is not None and math.isnan(value) else value for value in values]
+    if type.name == "interval day to second":
+        return column.to_physical().to_list()
+    if type.name == "binary":
+        return column.to_list()
+    return plain_column(column, type).to_list()
+
+
+def kind_of(type: Type) -> str:
+    """The declared type of a column.
+
+    >>> kind_of(Type.of("decimal(10,2)")), kind_of(Type.of("bigint"))
+    ('TEXT', 'INTEGER')
+    """
+    return _KINDS.get(type.name, "TEXT")
+
+
+def affinity(declared: str) -> str:
+    """What SQLite makes of a declared type, by its own rules; '' where it leaves values as they are.
+
+    >>> affinity("VARCHAR(20)"), affinity("BIGINT"), affinity("DECIMAL(10,2)")
+    ('TEXT', 'INTEGER', 'NUMERIC')
+    """
+    said = declared.upper()
+    rules = (
+        ("INTEGER", ("INT",)),
+        ("TEXT", ("CHAR", "CLOB", "TEXT")),
+        ("", ("BLOB",)),
+        ("REAL", ("REAL", "FLOA", "DOUB")),
+    )
+    for kind, words in rules:
+        if any(word in said for word in words):
+            return kind
+    return "NUMERIC" if said else ""
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever stands in it.
+
+    >>> print(quoted('a"b c'))
+    "a""b c"
+    """
+    return '"' + name.replace('"', '""') + '"'
