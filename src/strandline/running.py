@@ -1,0 +1,197 @@
+"""A flow that can be run: the description, and the verbs that need the outer rings. This is `strandline.Flow`.
+
+The model knows nothing of Spark; so what starts it stands here, outside of the rings, and imports it only when asked.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from strandline.errors import CheckFailed, DescriptionError, OwnershipError, SinkError
+from strandline.model import flow as model
+from strandline.model.time import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from strandline.spark.run import Driver
+    from strandline.store.manifests import Manifest
+
+Until = Literal["forever", "caught_up", "end"]
+BACKOFF = Span.of("1s")
+LONGEST_BACKOFF = Span.of("1m")
+FINAL = (CheckFailed, DescriptionError, OwnershipError, SinkError)
+"""Failures that a restart cannot mend."""
+
+
+@dataclass(slots=True)
+class Flow(model.Flow):
+    """A named flow. Making one starts nothing; `run` starts Spark.
+
+    >>> flow = Flow("revenue")
+    """
+
+    def run(
+        self,
+        *,
+        state: str | PathLike[str],
+        spark: Any = None,
+        until: Until = "forever",
+        batch_interval: str | timedelta | Span = "1s",
+        from_savepoint: str | None = None,
+        max_rows_per_tick: int | None = None,
+        restarts: int = 0,
+        drop: Sequence[str] = (),
+        acknowledged: bool = False,
+        wait: bool = True,
+    ) -> Run:
+        """Run the flow on Spark, from where its state says it is.
+
+        `until`: "forever"; "caught_up" reads what is there and stops with windows open; "end" is batch: time stands still
+        until everything is read, then goes to its end. `restarts` is how often a failed run is tried again; `drop` names
+        stages of the state that the flow has no more; `acknowledged` lets sinks take over what another incarnation left.
+        With `wait=False` it returns at once; `Run.wait()` waits.
+        """
+        if until not in get_args(Until):
+            raise DescriptionError(f"until={until!r} is not known.", fix="Give 'forever', 'caught_up' or 'end'.")
+        for name, value, least in (("restarts", restarts, 0), ("max_rows_per_tick", max_rows_per_tick, 1)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise DescriptionError(
+                    f"{name}={value!r} is no number of them.", fix=f"Give a whole number from {least}."
+                )
+        interval = Span.of(batch_interval)
+        if interval < 0:
+            raise DescriptionError(f"batch_interval={interval.text!r} is negative.", fix="Give such as '1s'.")
+        self.check()
+        from strandline.spark.run import Options
+        from strandline.spark.start import Start
+
+        options = Options(
+            until=until, batch_interval=interval, max_rows_per_tick=max_rows_per_tick, acknowledged=acknowledged
+        )
+        start = Start(
+            flow=self, state=state, spark=spark, options=options, from_savepoint=from_savepoint, drop=tuple(drop)
+        )
+        run = Run(self.name, start.driver, restarts)
+        run.begin()
+        return run.wait() if wait else run
+
+
+class Run:
+    """A flow that is running, or has run."""
+
+    def __init__(self, name: str, make: Callable[[int], Driver], restarts: int) -> None:
+        self.name = name
+        self._make, self._restarts_left = make, restarts
+        self._driver: Driver | None = None
+        self._ended = threading.Event()
+        self._ordered: str | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name=f"flow {name}", daemon=True)
+
+    def begin(self) -> None:
+        """Make the first driver, so that what is wrong is said here and now; then go on in a thread."""
+        self._driver = self._make(0)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Wait for the end; raise what made it fail. Ctrl-C and SIGTERM end the tick that is being made, then the run."""
+        with _signals(self.stop):
+            while not self._ended.wait(0.2 if timeout is None else min(0.2, timeout)):
+                if timeout is not None and (timeout := timeout - 0.2) <= 0:
+                    return self
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def stop(self) -> None:
+        """End the tick that is being made, then the run. Windows stay open; the next run goes on."""
+        self._order("stop")
+
+    def drain(self) -> None:
+        """Read what is there, let time go to its end, show everything: then the flow is finished."""
+        self._order("drain")
+
+    @property
+    def running(self) -> bool:
+        """Whether it is still running."""
+        return not self._ended.is_set()
+
+    @property
+    def head(self) -> Manifest | None:
+        """What the last committed tick left."""
+        return None if self._driver is None else self._driver.head
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """Where the flow is: its last tick, watermarks, rows of state."""
+        head = self.head
+        if head is None:
+            return {"flow": self.name, "tick": None, "running": self.running}
+        return {
+            "flow": self.name,
+            "running": self.running,
+            "tick": head.number,
+            "watermarks": {name: edge.after for name, edge in head.tick.edges.items()},
+            "state_rows": {name: stage.rows for name, stage in head.stages.items()},
+            "backlog": dict(head.journal.get("backlog", {})),
+            "finished": head.finished,
+            "restarts": head.restarts,
+        }
+
+    def _order(self, what: str) -> None:
+        self._ordered = what
+        if self._driver is not None:
+            getattr(self._driver, what)()
+
+    def _work(self) -> None:
+        from strandline.spark import clock
+
+        assert self._driver is not None, "begin() made it"
+        pause = BACKOFF
+        try:
+            while True:
+                try:
+                    self._driver.run()
+                    return
+                except FINAL:
+                    raise
+                except Exception:
+                    if self._restarts_left <= 0 or self._ordered == "stop":
+                        raise
+                self._restarts_left -= 1
+                clock.rest(pause)
+                pause = min(Span(2 * pause), LONGEST_BACKOFF)
+                self._driver = self._make(self._driver.restarts + 1)
+                if self._ordered is not None:
+                    getattr(self._driver, self._ordered)()
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ended.set()
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """While waiting in the main thread, Ctrl-C and SIGTERM ask the run to stop; a second Ctrl-C interrupts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def asked(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, old[signal.SIGINT])
+        stop()
+
+    old = {each: signal.signal(each, asked) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in old.items():
+            signal.signal(each, handler)

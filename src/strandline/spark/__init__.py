@@ -1,0 +1,1 @@
+"""Where it runs: the only folder that imports pyspark, and the one clock."""

@@ -1,0 +1,70 @@
+"""Spark's checkpoint: a cache, made anew from the head manifest at each start.
+
+Spark needs the offsets of the last batch and the word that it was done; everything else is in our manifests. So nothing
+that happens to the folder between two runs can matter.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strandline.errors import RunError
+from strandline.store.manifests import SparkPlace
+
+_COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The folder of one run's query."""
+
+    folder: Path
+    query: str
+
+    def place(self, batch: int) -> SparkPlace:
+        """Where Spark is with this batch: the text of its offsets is written before the batch begins."""
+        path = self.folder / "offsets" / str(batch)
+        try:
+            return SparkPlace(query=self.query, batch=batch, offsets=path.read_text())
+        except OSError as error:
+            raise RunError(
+                f"Spark's offsets of batch {batch} cannot be read: {error}.",
+                fix="Start the flow again: the checkpoint is made anew from the state.",
+            ) from error
+
+
+def offsets_of(text: str) -> dict[str, Any]:
+    """Our own source's offset in the text of a batch's offsets: it stands first."""
+    lines = text.splitlines()
+    if len(lines) < 3 or not lines[0].startswith("v"):
+        raise RunError(
+            "Spark's offsets do not look as they should.", fix="Use a version of PySpark from 4.2 up to 5, without it."
+        )
+    told: dict[str, Any] = json.loads(lines[2])
+    return told
+
+
+def make_checkpoint(parent: Path, head: SparkPlace | None, keep: str = "sources") -> Checkpoint:
+    """A fresh folder in which Spark goes on from the head, or from the beginning.
+
+    What Spark's own sources remember apart from their offsets (`keep`) is taken over from the run before.
+    """
+    query = str(uuid.uuid4())
+    folder = parent / query
+    (folder / "offsets").mkdir(parents=True)
+    (folder / "commits").mkdir()
+    (folder / "metadata").write_text(json.dumps({"id": query}))
+    if head is not None:
+        (folder / "offsets" / "0").write_text(head.offsets)
+        (folder / "commits" / "0").write_text(_COMMIT)
+        if (old := parent / head.query / keep).is_dir():
+            shutil.copytree(old, folder / keep)
+    for other in parent.iterdir():
+        if other != folder and (head is None or other.name != head.query):
+            shutil.rmtree(other, ignore_errors=True)
+    return Checkpoint(folder=folder, query=query)

@@ -1,0 +1,111 @@
+"""One Spark source for all of a flow's own sources, and its heartbeat.
+
+Its offset is `{"now": microseconds, "sources": {name: offset}}`: Spark's offset log pins the tick's processing time and
+how far every source is read, together. It moves with time alone, so that a tick happens when no data comes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from strandline.sources.contract import Limit
+from strandline.spark import clock
+from strandline.spark.parcels import SCHEMA, batches
+from strandline.spark.program import Work, work_of
+from strandline.spark.reading import Context, read_part
+
+FORMAT: Final = "strandline"
+CONTEXT: Final = "strandline.context"
+"""The local property in which the driver gives tasks the context of their tick."""
+
+
+class StrandlineSource(DataSource):
+    """All that a flow reads by its own means. Options: `program`, `limits` (a file that the driver replaces), `tasks`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Messages for the driver."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> StrandlineReader:  # noqa: N802 - Spark's name
+        """The reader that plans ticks and reads their parts."""
+        return StrandlineReader(self.options["program"], self.options["limits"], int(self.options["tasks"]))
+
+
+class StrandlineReader(DataSourceStreamReader):
+    """Plans in a process beside the driver; reads in workers."""
+
+    def __init__(self, program: str, limits: str, tasks: int) -> None:
+        self.program, self.limits, self.tasks = program, limits, tasks
+
+    @property
+    def work(self) -> Work:
+        """The flow's program in this process."""
+        return work_of(self.program)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Before everything."""
+        return {"now": 0, "sources": {name: reader.first() for name, reader in self.work.program.readers.items()}}
+
+    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """How far the next tick goes. Processing time never stands still and never goes back, whatever the clock does."""
+        now = max(int(start["now"]) + 1, int(clock.now()))
+        limits = read_limits(self.limits)
+        sources = {
+            name: reader.latest(start["sources"].get(name) or reader.first(), limits.get(name, Limit()), now=now)
+            for name, reader in self.work.program.readers.items()
+        }
+        return {"now": self._told(sources, now), "sources": sources}
+
+    def _told(self, sources: Mapping[str, Any], now: int) -> int:
+        """The time that a source itself tells, as those of tests do; else the clock's."""
+        for name, reader in self.work.program.readers.items():
+            if hasattr(reader, "now"):
+                return int(reader.now(sources[name]))
+        return now
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The parts of the tick, over all sources."""
+        found = []
+        for place, (name, reader) in enumerate(self.work.program.readers.items()):
+            if name in end["sources"]:
+                parts = reader.parts(start["sources"].get(name) or reader.first(), end["sources"][name], self.tasks)
+                found += [InputPartition((name, part, (place, at))) for at, part in enumerate(parts)]
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a part, in a worker."""
+        source, part, order = partition.value
+        task = TaskContext.get()
+        assert task is not None, "Spark reads parts in tasks"
+        context = Context.from_text(str(task.getLocalProperty(CONTEXT)))
+        return batches(read_part(self.work, source, part, order, context))
+
+
+def read_limits(path: str) -> dict[str, Limit]:
+    """What each source may take in the next tick, as the driver last said."""
+    try:
+        told = json.loads(Path(path).read_text())
+    except FileNotFoundError:
+        return {}
+    return {name: Limit(**each) for name, each in told.items()}
+
+
+def write_limits(path: str, limits: Mapping[str, Limit]) -> None:
+    """Say what each source may take; a reader sees the old file or the new one."""
+    target = Path(path)
+    fresh = target.with_suffix(".new")
+    fresh.write_text(json.dumps({name: {"rows": each.rows, "bytes": each.bytes} for name, each in limits.items()}))
+    fresh.replace(target)

@@ -1,0 +1,263 @@
+"""The work of one tick: read it, move time, step the stages in order, and say all of it in a manifest.
+
+Nothing here is published, and nothing here is final: until the manifest is committed, a tick can be made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+import polars as pl
+from pyspark.sql import DataFrame, SparkSession
+
+from strandline.kernel.fingerprint import fingerprint
+from strandline.kernel.preaggregate import Books
+from strandline.model.flow import Flow
+from strandline.model.nodes import SinkNode, SourceNode, StageNode, TransformNode
+from strandline.model.partitions import SourceState
+from strandline.model.ticks import Edge, Tick, output_watermark
+from strandline.model.time import Instant, Span
+from strandline.spark import clock
+from strandline.spark.checkpoint import offsets_of
+from strandline.spark.datasource import CONTEXT
+from strandline.spark.hops import Message, messages, step_shares, through_transform
+from strandline.spark.outputs import digest_of, frame_bytes, write_output
+from strandline.spark.parcels import Parcel
+from strandline.spark.points import reach
+from strandline.spark.program import Program, Work
+from strandline.spark.reading import Context, Heard
+from strandline.spark.shares import shares
+from strandline.spark.stepping import Receipt, Step, step, touched
+from strandline.spark.ticking import Places, caught_up, edges_before, move_sources, origin_of
+from strandline.store.joining import record_of
+from strandline.store.manifests import Manifest
+from strandline.store.records import OutputRef, PendingTick, SinkRecord, SparkPlace, StageRecord
+from strandline.store.storage import Storage
+
+Pending = Mapping[str, tuple[PendingTick, ...]]
+
+SMALL: Final = 2 * 1024 * 1024
+"""A stage with no more bytes of input than this, and little due, is stepped in the driver's process."""
+MUCH_DUE: Final = 32 * 1024 * 1024
+"""State of more bytes than this, some of it due, is stepped in tasks."""
+
+
+@dataclass(slots=True)
+class Made:
+    """A tick in the making."""
+
+    tick: int
+    now: Instant
+    context: Context
+    edges: dict[str, Edge]
+    heard: list[Heard] = field(default_factory=list)
+    parcels: dict[int, list[Parcel]] = field(default_factory=dict)
+    stages: dict[str, StageRecord] = field(default_factory=dict)
+    books: dict[str, Books] = field(default_factory=dict)
+    panes: dict[str, int] = field(default_factory=dict)
+    written: int = 0
+    took: dict[str, int] = field(default_factory=dict)
+
+    def take(self, found: Iterable[Message]) -> list[Receipt]:
+        """Sort messages: what was heard, parcels by where they go; give the receipts."""
+        receipts = []
+        for told, data in found:
+            if "heard" in told:
+                self.heard.append(Heard.from_row(told["heard"]))
+            elif "parcel" in told:
+                self.put(Parcel.from_row(told["parcel"], data))
+            else:
+                receipts.append(Receipt.from_row(told["receipt"]))
+        return receipts
+
+    def put(self, parcel: Parcel) -> None:
+        """Keep a parcel for the node it goes to."""
+        self.parcels.setdefault(parcel.target, []).append(parcel)
+
+
+@dataclass(slots=True)
+class Engine:
+    """A flow on a session: what stays the same from tick to tick."""
+
+    spark: SparkSession
+    flow: Flow
+    program: Program
+    text: str
+    storage: Storage
+    run: str
+    incarnation: str
+    tasks: int
+    started: Span
+    small: int = SMALL
+    move: Callable[..., dict[str, SourceState]] = move_sources
+    endless: bool = False  # a play goes on behind the end of time
+    work: Work = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = Work(self.program)
+
+    def make(
+        self,
+        frame: DataFrame,
+        place: SparkPlace,
+        head: Manifest | None,
+        pending: Pending,
+        *,
+        ending: bool,
+        restarts: int,
+    ) -> Manifest:
+        """Make the tick after the head from a batch of Spark's. `pending` are ticks that sinks do not have yet."""
+        offsets = offsets_of(place.offsets)
+        made = self._begin(head, Instant(offsets["now"]))
+        self._read(frame, made)
+        places = self.places(offsets)
+        sources = self.move(
+            self.flow, head, made.heard, places, now=made.now, running=Span(clock.elapsed() - self.started),
+            run=self.run, ending=ending and caught_up(places),
+        )  # fmt: skip
+        for name, state in sources.items():
+            made.edges[name] = made.edges[name].moved_to(state.watermark)
+        reach("ticked", made.tick)
+        self._step_all(made, head)
+        over = all(edge.after >= Instant.END_OF_TIME for n, edge in made.edges.items() if n in sources)
+        return Manifest(
+            flow=self.flow.name, incarnation=self.incarnation, run=self.run, parent=None if head is None else head.digest,
+            tick=Tick(number=made.tick, now=made.now, edges=made.edges), spark=place, sources=sources,
+            stages=made.stages, sinks=self._sinks(made, pending), buckets=self.flow.buckets, finished=over and not self.endless,
+            journal=_journal(made, places), restarts=restarts,
+        )  # fmt: skip
+
+    def places(self, offsets: Mapping[str, Any]) -> Places:
+        """Where each source's partitions stand."""
+        readers = self.program.readers
+        return {n: readers[n].places(offset) for n, offset in offsets["sources"].items() if n in readers}
+
+    def _begin(self, head: Manifest | None, now: Instant) -> Made:
+        number, edges = 0 if head is None else head.number + 1, edges_before(self.flow, head)
+        before = {name: edge.after for name, edge in edges.items()}
+        context = Context(tick=number, now=now, before=before, storage=self.storage.url, shares=self.tasks)
+        # An edge that does not move in this tick has the same watermark before and after it.
+        held = {name: Edge(before=edge.after, after=edge.after) for name, edge in edges.items()}
+        return Made(tick=number, now=now, context=context, edges=held)
+
+    def _read(self, frame: DataFrame, made: Made) -> None:
+        at = clock.elapsed()
+        reach("offsets", made.tick)
+        self.spark.sparkContext.setLocalProperty(CONTEXT, made.context.to_text())
+        made.take(messages(frame))
+        made.took["read"] = clock.elapsed() - at
+        reach("read", made.tick)
+
+    def _step_all(self, made: Made, head: Manifest | None) -> None:
+        """Stages and transforms in the order of the flow: each takes what those before it gave in this tick."""
+        at = clock.elapsed()
+        for place, node in enumerate(self.flow.nodes):
+            if isinstance(node, TransformNode) and made.parcels.get(place):
+                before = made.context.before[origin_of(node)]
+                found = made.parcels.pop(place)
+                made.take(through_transform(self.spark, self.text, place, node, found, made.context, before))
+            elif isinstance(node, StageNode):
+                self._step(place, node, made, None if head is None else head.stages.get(node.name))
+        made.took["step"] = clock.elapsed() - at
+        reach("stepped", made.tick)
+
+    def _step(self, place: int, node: StageNode, made: Made, record: StageRecord | None) -> None:
+        edge, parcels = made.edges[origin_of(node)], tuple(made.parcels.pop(place, ()))
+        about = fingerprint(self.work.plan(place))
+        if not touched(record, parcels, edge, made.now):
+            kept = record or StageRecord(about=about)
+            self._move_output(node.name, edge, kept.due.get("hold"), made)
+            made.stages[node.name] = replace(kept, watermark=int(made.edges[node.name].after))
+            return
+        task = Step(
+            stage=place, name=node.name, tick=made.tick, now=made.now, edge=edge, parcels=parcels, record=record,
+            output_before=made.context.before[node.name], shares=tuple(self._shares(record, parcels, edge)),
+            storage=self.storage.url,
+        )  # fmt: skip
+        receipts = self._run(task, made)
+        holds = [int(receipt.hold) for receipt in receipts if receipt.hold is not None]
+        self._move_output(node.name, edge, min(holds, default=None), made)
+        watermark = int(made.edges[node.name].after)
+        made.stages[node.name] = record_of(about, [r.state for r in receipts], record, watermark=watermark)
+        made.books[node.name] = sum((receipt.books for receipt in receipts), Books())
+        made.panes[node.name] = sum(receipt.panes for receipt in receipts)
+        made.written += sum(receipt.state.written for receipt in receipts)
+
+    def _shares(self, record: StageRecord | None, parcels: Sequence[Parcel], edge: Edge) -> list[tuple[int, int]]:
+        """How many tasks a stage is worth. Parcels that were cut for tasks already must be taken by them."""
+        due = record.due.get("event") if record else None
+        much_due = record is not None and due is not None and edge.after >= due and record.nbytes > MUCH_DUE
+        cut = any(parcel.share is not None for parcel in parcels)
+        great = cut or much_due or sum(parcel.nbytes for parcel in parcels) > self.small
+        return shares(self.flow.buckets, self.tasks if great else 1)
+
+    def _run(self, task: Step, made: Made) -> list[Receipt]:
+        if len(task.shares) > 1:
+            return sorted(made.take(step_shares(self.spark, self.text, task)), key=lambda receipt: receipt.share)
+        receipt, parcels = step(self.work, task, 0)
+        for parcel in parcels:
+            made.put(parcel)
+        return [receipt]
+
+    def _move_output(self, name: str, edge: Edge, hold: int | None, made: Made) -> None:
+        holds = [] if hold is None else [Instant(hold)]
+        made.edges[name] = made.edges[name].moved_to(output_watermark(edge.after, holds))
+
+    def _sinks(self, made: Made, pending: Pending) -> dict[str, SinkRecord]:
+        found = {}
+        for place, node in enumerate(self.flow.nodes):
+            if isinstance(node, SinkNode):
+                outputs = self._outputs(node, made.parcels.pop(place, []), made.tick)
+                found[node.name] = SinkRecord(
+                    outputs=tuple(outputs),
+                    digest=digest_of(outputs) if outputs else "",
+                    pending=pending.get(node.name, ()),
+                )
+        return found
+
+    def _outputs(self, node: SinkNode, parcels: Sequence[Parcel], tick: int) -> list[OutputRef]:
+        """The files of a tick's rows for a sink, in order; rows that travelled with messages are written now, together."""
+        ordered = sorted(parcels, key=lambda parcel: parcel.order)
+        refs: list[OutputRef] = []
+        small: list[pl.DataFrame] = []
+
+        def flush() -> None:
+            if small:
+                rows = pl.concat(small)
+                refs.append(write_output(self.storage, node.name, tick, frame_bytes(rows), rows.height))
+                small.clear()
+
+        for parcel in ordered:
+            if parcel.output is None:
+                small.append(parcel.open(self.storage)[0])
+            else:
+                flush()
+                refs.append(parcel.output)
+        flush()
+        return refs
+
+
+def _journal(made: Made, places: Places) -> dict[str, Any]:
+    heard = {each.source: Books() for each in made.heard}
+    partitions: dict[str, dict[str, int]] = {}
+    for each in made.heard:
+        heard[each.source] += each.books
+        for name, stats in each.stats.items():
+            mine = partitions.setdefault(each.source, {})
+            mine[name] = mine.get(name, 0) + stats.count
+    backlog = {s: sum(p.end - p.position for p in found.values()) for s, found in places.items()}
+    return {
+        "rows": partitions,
+        "books": {name: asdict(books) for name, books in {**heard, **made.books}.items()},
+        "panes": made.panes,
+        "backlog": backlog,
+        "took": made.took,
+        "written": made.written,
+    }
+
+
+def sources_of(flow: Flow) -> list[SourceNode]:
+    """The sources of a flow, in order."""
+    return [node for node in flow.nodes if isinstance(node, SourceNode)]

@@ -1,0 +1,35 @@
+"""What Spark raises, as what went wrong: an error of ours that a worker raised comes back as itself."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from strandline import errors
+from strandline.errors import RunError, StrandlineError
+
+_OURS: Final = re.compile(r"strandline\.errors\.(\w+): (.*?)\n\s*fix: ([^\n]*)", re.DOTALL)
+_PYTHON: Final = re.compile(r"(?:^|\n)\s*(\w*(?:Error|Exception)): ([^\n]*)")
+
+
+def told_by(failure: BaseException) -> BaseException:
+    """The error to raise for a failure."""
+    if isinstance(failure, StrandlineError | KeyboardInterrupt | SystemExit):
+        return failure
+    text = str(failure)
+    if found := _OURS.findall(text):
+        name, what, fix = found[-1]
+        kind = getattr(errors, name, RunError)
+        kind = kind if kind is not errors.CheckFailed else RunError
+        return _caused(kind(what, fix=fix), failure)
+    raised = _PYTHON.findall(text)
+    what = f"{raised[-1][0]}: {raised[-1][1]}" if raised else text.splitlines()[0] if text else type(failure).__name__
+    return _caused(
+        RunError(f"The run failed: {what}", fix="Mend the cause and start the flow again: it goes on where it was."),
+        failure,
+    )
+
+
+def _caused(error: StrandlineError, cause: BaseException) -> StrandlineError:
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,130 @@
+"""Jobs of Spark's beside the reading of a tick: a user's transform, the steps of many shares, rows of a DataFrame source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from strandline.kernel.schema import polars_schema
+from strandline.model.flow import Flow
+from strandline.model.lineage import schema_of
+from strandline.model.nodes import SourceNode, TransformNode
+from strandline.model.panes import HIDDEN
+from strandline.model.time import Instant
+from strandline.sources.contract import Piece
+from strandline.spark.datasource import CONTEXT
+from strandline.spark.frames import from_batches, spark_schema, to_arrow
+from strandline.spark.parcels import SCHEMA, Parcel, batches, settle
+from strandline.spark.program import Outgoing, work_of
+from strandline.spark.reading import Context, packed, take_in
+from strandline.spark.stepping import Step, step
+from strandline.store.storage import storage_at
+
+Batches = Iterable[pa.RecordBatch]
+Message = tuple[dict[str, Any], bytes]
+
+
+def messages(frame: DataFrame) -> list[Message]:
+    """Run a plan that gives messages, and collect them."""
+    return [(json.loads(row["meta"]), row["data"]) for row in frame.collect()]
+
+
+def step_shares(spark: SparkSession, program: str, task: Step) -> list[Message]:
+    """Step every share of a stage, each in a task of its own."""
+
+    def run(share: int) -> list[tuple[str, bytes]]:
+        receipt, parcels = step(work_of(program), task, share)
+        return [receipt.to_row(), *(parcel.to_row() for parcel in parcels)]
+
+    count = len(task.shares)
+    found = spark.sparkContext.parallelize(range(count), count).flatMap(run).collect()
+    return [(json.loads(meta), data) for meta, data in found]
+
+
+def through_transform(
+    spark: SparkSession, program: str, place: int, node: TransformNode, parcels: Sequence[Parcel], context: Context, before: Instant
+) -> list[Message]:  # fmt: skip
+    """Put the rows of parcels through a user's function, and lead what it gives further on."""
+    count = max(1, min(len(parcels), context.shares))
+    first = parcels[0].open(storage_at(context.storage))[0]
+    ordered = sorted(parcels, key=lambda parcel: parcel.order)
+    frame = spark.range(0, count, 1, count).mapInArrow(
+        _unpacking(ordered, count, context.storage), spark_schema(dict(first.schema))
+    )
+    return messages(node.function(frame).mapInArrow(_leading_on(program, place, context, before), SCHEMA))
+
+
+def _unpacking(parcels: Sequence[Parcel], count: int, storage: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    cuts = [len(parcels) * n // count for n in range(count + 1)]
+
+    def unpack(ids: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in ids:
+            for at in batch.column(0).to_pylist():
+                for parcel in parcels[cuts[at] : cuts[at + 1]]:
+                    yield from to_arrow(parcel.open(storage_at(storage))[0]).to_batches(max_chunksize=65_536)
+
+    return unpack
+
+
+def _leading_on(
+    program: str, place: int, context: Context, before: Instant
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def lead_on(rows: Batches) -> Iterator[pa.RecordBatch]:
+        work, task = work_of(program), TaskContext.get()
+        assert task is not None, "Spark runs this in tasks"
+        node = work.nodes[place]
+        assert isinstance(node, TransformNode)
+        given = list(rows)
+        frame = from_batches(given, _types(node, [f for batch in given[:1] for f in batch.schema.names]))
+        if frame is None:
+            return
+        found: dict[int, list[Outgoing]] = {}
+        for each in work.follow(place, frame, before, context.now):
+            found.setdefault(each.target, []).append(each)
+        ready = [p for target, outgoing in found.items() for p in packed(work, target, outgoing, context.shares)]
+        order = (place, task.partitionId())
+        settled = settle(ready, storage_at(context.storage), context.tick, order, work.sinks)
+        yield from batches(parcel.to_row() for parcel in settled)
+
+    return lead_on
+
+
+def _types(node: TransformNode, names: Sequence[str]) -> dict[str, pl.DataType]:
+    """The columns behind a transform: its schema's, and those that travel unseen."""
+    schema = schema_of(node)
+    assert schema is not None, "a resolved transform knows its columns"
+    hidden: dict[str, pl.DataType] = {name: pl.Int64() for name in names if name.startswith(HIDDEN)}
+    return {**polars_schema(schema), **hidden}
+
+
+def from_dataframe(frame: DataFrame, flow: Flow, program: str, node: SourceNode) -> DataFrame:
+    """The rows of a DataFrame source as messages."""
+    schema = polars_schema(node.source.schema)
+    partition_by = getattr(node.source, "partition_by", None)
+    place = next(at for at, each in enumerate(flow.nodes) if each is node)
+    name = node.name
+
+    def take(rows: Batches) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        assert task is not None, "Spark runs this in tasks"
+        context = Context.from_text(str(task.getLocalProperty(CONTEXT)))
+        found = from_batches(rows, schema)
+        if found is not None:
+            order = (place, task.partitionId())
+            yield from batches(take_in(work_of(program), name, _pieces(found, partition_by), order, context))
+
+    return frame.select(*schema).mapInArrow(take, SCHEMA)
+
+
+def _pieces(rows: pl.DataFrame, partition_by: str | None) -> Iterator[Piece]:
+    if partition_by is None:
+        yield Piece(partition="0", rows=rows)
+        return
+    for (value,), part in rows.group_by(partition_by, maintain_order=True):
+        yield Piece(partition=str(value), rows=part)

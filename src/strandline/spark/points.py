@@ -1,0 +1,32 @@
+"""The named points of a tick, at which tests stop or kill the driver.
+
+`STRANDLINE_AT="committed:7=SIGKILL"` sends the driver that signal when it reaches the point in tick 7 (`*`: in any tick).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final
+
+POINTS: Final = (
+    "offsets",      # Spark has pinned what the tick reads
+    "read",         # rows have become partials
+    "ticked",       # the watermarks have moved
+    "stepped",      # state and output files are written
+    "committed",    # the manifest is created
+    "published",    # every sink has the tick's rows
+    "recorded",     # the journal has the tick
+    "cleaned",      # what nobody needs any more is removed
+)  # fmt: skip
+
+
+def reach(point: str, tick: int) -> None:
+    """Say that the driver has come to a point. Without the variable nothing happens."""
+    wanted = os.environ.get("STRANDLINE_AT")
+    if wanted is None:
+        return
+    place, _, name = wanted.partition("=")
+    at, _, number = place.partition(":")
+    if at == point and number in ("*", str(tick)):
+        os.kill(os.getpid(), signal.Signals[name or "SIGKILL"])

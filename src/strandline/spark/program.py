@@ -1,0 +1,191 @@
+"""The program of a flow: what its tasks need to know, without functions, connections and rows; and a process's copy of it.
+
+Nodes go by their place in `flow.nodes`, which is the same in every process.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import polars as pl
+from pyspark import cloudpickle
+
+from strandline.kernel.changes import OP, changes
+from strandline.kernel.plan import Plan, plan_stage
+from strandline.kernel.preaggregate import Partials, preaggregate
+from strandline.kernel.schema import polars_schema
+from strandline.kernel.stateless import stateless, visible
+from strandline.model.flow import Flow
+from strandline.model.lineage import carried
+from strandline.model.nodes import AnyNode, SideNode, SinkNode, SourceNode, StageNode, TransformNode, stage_before
+from strandline.model.panes import INSERT, TIME
+from strandline.model.rebuild import rebuild
+from strandline.model.sinks import names_since
+from strandline.model.ticks import Edge
+from strandline.model.time import Instant
+from strandline.model.types import Schema
+from strandline.sources.contract import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """All that tasks know of a source's description: its columns. Its reader travels apart."""
+
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """In place of a sink: tasks write rows for it, and the driver publishes them."""
+
+    guarantee: str = ""
+    takes: frozenset[str] = frozenset()
+
+    def prepare(self, target: Any) -> Any:
+        """Not in a task."""
+        raise AssertionError("a sink is prepared by the driver")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A flow without what cannot or need not travel, and the readers of its own sources by name."""
+
+    flow: Flow
+    readers: Mapping[str, Reader]
+
+    def to_text(self) -> str:
+        """The program as text, which Spark's options carry. Users' classes travel by value."""
+        return base64.b64encode(cloudpickle.dumps(self)).decode()  # type: ignore[no-untyped-call]
+
+
+def program_of(flow: Flow, readers: Mapping[str, Reader]) -> Program:
+    """The program of a resolved flow."""
+    return Program(flow=rebuild(_plain(flow), _bare), readers=dict(readers))
+
+
+def _plain(flow: Flow) -> Flow:
+    """The description alone, whatever class the user's flow has."""
+    return Flow(flow.name, buckets=flow.buckets, nodes=list(flow.nodes))
+
+
+def _bare(node: AnyNode) -> AnyNode:
+    if isinstance(node, SourceNode):
+        return replace(node, source=Columns(node.source.schema))
+    if isinstance(node, TransformNode):
+        return replace(node, function=_not_here)
+    return replace(node, sink=Elsewhere()) if isinstance(node, SinkNode) else node
+
+
+def _not_here(_: Any) -> Any:
+    raise AssertionError("a transform is run by the driver's plan, never by a task of its own")
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What a node's rows became on their way: partials for a stage, or rows for a sink or a transform."""
+
+    target: int
+    partials: Partials | None = None
+    rows: pl.DataFrame | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """A program opened in this process: plans are compiled once."""
+
+    program: Program
+    plans: dict[int, Plan] = field(default_factory=dict)
+    children: dict[int, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        places = {id(node): at for at, node in enumerate(self.nodes)}
+        for at, node in enumerate(self.nodes):
+            if not isinstance(node, SourceNode):
+                self.children.setdefault(places[id(node.parent)], []).append(at)
+
+    @property
+    def nodes(self) -> list[AnyNode]:
+        """The flow's nodes, each behind those it comes from."""
+        return self.program.flow.nodes
+
+    @property
+    def sinks(self) -> dict[int, str]:
+        """The names of the sinks, by place."""
+        return {at: node.name for at, node in enumerate(self.nodes) if isinstance(node, SinkNode)}
+
+    def plan(self, place: int) -> Plan:
+        """The compiled stage at a place."""
+        if place not in self.plans:
+            stage = self.nodes[place]
+            assert isinstance(stage, StageNode)
+            self.plans[place] = plan_stage(stage, carry=carried(self.program.flow, stage))
+        return self.plans[place]
+
+    def place_of(self, name: str, kind: type[SourceNode] | type[StageNode]) -> int:
+        """Where the source or the stage of this name stands."""
+        return next(at for at, n in enumerate(self.nodes) if isinstance(n, kind) and n.name == name)
+
+    def sides(self, place: int, side: str) -> list[int]:
+        """The side outputs of this kind that somebody takes from a source or a stage."""
+        return [
+            at for at in self.children.get(place, []) if isinstance(n := self.nodes[at], SideNode) and n.side == side
+        ]
+
+    def follow(
+        self, place: int, batch: pl.DataFrame, before: Instant, now: Instant, replaced: pl.DataFrame | None = None
+    ) -> Iterator[Outgoing]:
+        """Lead the rows that come out of a node through stateless work, up to the next stage, sink or transform.
+
+        `replaced` are windows that a merge replaced: a sink that keeps one row per key must not keep theirs as ghosts.
+        """
+        for at in self.children.get(place, []):
+            node = self.nodes[at]
+            if isinstance(node, SideNode):
+                continue
+            if isinstance(node, StageNode):
+                edge = Edge(before=before, after=before)  # nothing is decided by what comes after
+                yield Outgoing(at, partials=preaggregate(self.plan(at), batch, edge, now))
+            elif isinstance(node, SinkNode):
+                yield Outgoing(at, rows=delivered(node, batch, replaced))
+            elif isinstance(node, TransformNode):
+                yield Outgoing(at, rows=batch)
+            else:
+                assert not isinstance(node, SourceNode)
+                yield from self.follow(at, stateless(node, batch, now), before, now, replaced)
+
+    def nothing_for(self, stage: int) -> Partials:
+        """What a stage is given when nothing came."""
+        plan = self.plan(stage)
+        rows = pl.DataFrame(schema={**polars_schema(plan.inputs), TIME: pl.Int64()})
+        return preaggregate(plan, rows, Edge.first(), Instant(0))
+
+
+def delivered(node: SinkNode, batch: pl.DataFrame, replaced: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The rows as a sink gets them: its columns, and `op` where rows can be taken back."""
+    shown = visible(batch)
+    names = [name for name in (node.columns or shown.columns) if name != OP or node.rows == "append"]
+    if node.rows == "append":
+        return shown.select(names)
+    if OP not in shown.columns:
+        shown = shown.with_columns(pl.lit(INSERT).alias(OP))
+    shown = shown.select(*names, OP)
+    return changes(shown, _as_named(replaced, node), node.key) if node.rows == "upsert" else shown
+
+
+def _as_named(replaced: pl.DataFrame | None, node: SinkNode) -> pl.DataFrame | None:
+    """The replaced windows in the words of the sink: columns may have other names there."""
+    stage = stage_before(node.parent)
+    if replaced is None or stage is None:
+        return None
+    names = {old: new for old, new in names_since(stage, node.parent).items() if old in replaced.columns}
+    return replaced.select(list(names)).rename(names)
+
+
+@lru_cache(maxsize=8)
+def work_of(text: str) -> Work:
+    """The program in a text, opened once in this process."""
+    return Work(cloudpickle.loads(base64.b64decode(text)))

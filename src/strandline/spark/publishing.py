@@ -1,0 +1,181 @@
+"""Publish what ticks left for their sinks, in order, from the files that the manifest names."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from strandline.errors import SinkError
+from strandline.model.flow import Flow
+from strandline.model.lineage import schema_of
+from strandline.model.nodes import SinkNode
+from strandline.model.time import Instant
+from strandline.model.types import Schema
+from strandline.sinks.contract import Delivery, Publisher, Target
+from strandline.spark.outputs import read_output
+from strandline.store.manifests import Manifest
+from strandline.store.records import OutputRef, PendingTick
+from strandline.store.storage import Storage
+
+
+class Outlet:
+    """A sink, prepared, and the ticks that it does not have yet.
+
+    With `max_lag` a thread of its own publishes, and the flow waits only when the sink is further behind than that;
+    without it the flow waits for every tick. What the sink raised is raised again to who waits.
+
+    Law: ticks are published in order, each once.
+    """
+
+    def __init__(self, node: SinkNode, publisher: Publisher, storage: Storage, incarnation: str) -> None:
+        self.node, self.publisher, self.storage, self.incarnation = node, publisher, storage, incarnation
+        self.waiting: deque[PendingTick] = deque()
+        self.changed = threading.Condition()
+        self.failure: BaseException | None = None
+        self.closed = False
+        self.rows = 0
+        self.thread: threading.Thread | None = None
+
+    @property
+    def lag(self) -> int:
+        """How many ticks the sink may be behind."""
+        return self.node.max_lag or 0
+
+    def add(self, ticks: Sequence[PendingTick]) -> None:
+        """Have these ticks published, and wait until the sink is not too far behind."""
+        with self.changed:
+            self.waiting.extend(ticks)
+            self.changed.notify_all()
+        if self.lag == 0:
+            while self.waiting:
+                self._publish_next()
+            return
+        self._start()
+        with self.changed:
+            self.changed.wait_for(lambda: self.failure is not None or len(self.waiting) <= self.lag)
+            if self.failure is not None:
+                raise self.failure
+
+    def unpublished(self) -> tuple[PendingTick, ...]:
+        """What was given and is not published yet."""
+        with self.changed:
+            return tuple(self.waiting)
+
+    def _start(self) -> None:
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._work, name=f"sink {self.node.name}", daemon=True)
+            self.thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.closed or self.waiting)
+                if not self.waiting:
+                    return
+            try:
+                self._publish_next()
+            except BaseException as error:
+                with self.changed:
+                    self.failure = error
+                    self.changed.notify_all()
+                return
+
+    def _publish_next(self) -> None:
+        tick = self.waiting[0]
+        delivery = Delivery(
+            tick=tick.tick, incarnation=self.incarnation, digest=tick.digest, now=Instant(tick.now),
+            rows=sum(ref.rows for ref in tick.outputs), tables=lambda: self._tables(tick.outputs),
+        )  # fmt: skip
+        self.rows += self.publisher.publish(delivery).rows
+        with self.changed:
+            self.waiting.popleft()
+            self.changed.notify_all()
+
+    def _tables(self, outputs: Sequence[OutputRef]) -> Iterator[pl.DataFrame]:
+        frames = (read_output(self.storage, ref) for ref in outputs)
+        if self.node.rows == "upsert" and len(outputs) > 1:
+            # A key may have changed in several tasks: the last of them counts.
+            together = pl.concat(list(frames))
+            yield together.unique(subset=list(self.node.key), keep="last", maintain_order=True)
+        else:
+            yield from frames
+
+    def close(self) -> None:
+        """Publish what is waiting, then let go of the sink."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        if self.thread is not None:
+            self.thread.join()
+        self.publisher.close()
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass(slots=True)
+class Publishing:
+    """All sinks of a run."""
+
+    outlets: dict[str, Outlet]
+
+    def publish(self, manifest: Manifest, *, again: bool = False) -> dict[str, int]:
+        """Publish what a tick left for each sink. `again`: at a start, when nobody knows what was published.
+
+        A sink that is ahead of what is pending has had it; only it knows, so it is asked.
+        """
+        done = {}
+        for name, outlet in self.outlets.items():
+            record, before = manifest.sinks.get(name), outlet.rows
+            if record is None:
+                continue
+            ticks = [tick for tick in record.pending if _lacks(outlet, tick)] if again else []
+            if record.outputs:
+                now = int(manifest.tick.now)
+                ticks.append(PendingTick(tick=manifest.number, now=now, outputs=record.outputs, digest=record.digest))
+            outlet.add(ticks)
+            done[name] = outlet.rows - before
+        return done
+
+    def unpublished(self) -> dict[str, tuple[PendingTick, ...]]:
+        """What each sink does not have yet."""
+        return {name: outlet.unpublished() for name, outlet in self.outlets.items()}
+
+    def close(self) -> None:
+        """Let go of every sink."""
+        for outlet in self.outlets.values():
+            outlet.close()
+
+
+def _lacks(outlet: Outlet, tick: PendingTick) -> bool:
+    marker = outlet.publisher.marker
+    return marker is None or marker.incarnation != outlet.incarnation or marker.tick <= tick.tick
+
+
+def prepare(
+    flow: Flow, storage: Storage, incarnation: str, *, acknowledged: bool, spark: Callable[[], Any]
+) -> Publishing:
+    """Prepare every sink of a resolved flow, before anything starts."""
+    outlets = {}
+    for node in flow.nodes:
+        if isinstance(node, SinkNode):
+            target = Target(
+                flow=flow.name, sink=node.name, incarnation=incarnation, schema=_schema(node), rows=node.rows,
+                key=node.key, acknowledged=acknowledged, spark=spark,
+            )  # fmt: skip
+            outlets[node.name] = Outlet(node, node.sink.prepare(target), storage, incarnation)
+    return Publishing(outlets)
+
+
+def _schema(node: SinkNode) -> Schema:
+    whole = schema_of(node.parent)
+    if whole is None:
+        raise SinkError(
+            f"The columns of the sink {node.name!r} are not known.", fix="This is a fault of Strandline; report it."
+        )
+    wanted = [n for n in (node.columns or [name for name, _ in whole.columns]) if n != "op" or node.rows == "append"]
+    return Schema(tuple((name, whole[name]) for name in wanted))

@@ -1,0 +1,79 @@
+"""Ask Spark for what only it knows, before the start: the columns behind a user's transform."""
+
+from __future__ import annotations
+
+import polars as pl
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from strandline.errors import RunError
+from strandline.kernel.plan import plan_stage
+from strandline.kernel.schema import polars_schema
+from strandline.kernel.show import pane_schema
+from strandline.model.flow import Flow
+from strandline.model.lineage import carried, schema_of
+from strandline.model.nodes import Node, SideNode, SourceNode, StageNode, TransformNode, lineage
+from strandline.model.panes import HIDDEN, TIME
+from strandline.model.resolve import resolve
+from strandline.model.types import Schema
+from strandline.spark.frames import schema_of_spark, spark_schema
+
+
+def resolved(spark: SparkSession, flow: Flow) -> Flow:
+    """The flow with the columns of every node known, checked once more with them."""
+    whole = resolve(flow, lambda node: _asked(spark, flow, node))
+    whole.check()
+    return whole
+
+
+def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
+    assert isinstance(node, TransformNode)
+    before = schema_of(node.parent)
+    assert before is not None, "nodes are resolved in order"
+    hidden = _hidden(flow, node)
+    empty = spark.createDataFrame([], spark_schema({**polars_schema(before), **hidden}))
+    try:
+        made = node.function(empty)
+    except PySparkException as error:
+        raise RunError(
+            f"The transform {node.name!r} does not fit its input ({before.text}): {error}",
+            fix="Mend it: it gets a DataFrame with these columns, and gives one.",
+        ) from error
+    if not isinstance(made, DataFrame):
+        raise RunError(f"The transform {node.name!r} gave {made!r}, no DataFrame.", fix="Let it return the DataFrame.")
+    lost = [name for name in hidden if name not in made.columns]
+    if lost:
+        raise RunError(
+            f"The transform {node.name!r} loses {', '.join(lost)}: an event's time travels there.",
+            fix=f"Keep what begins with {HIDDEN!r}: use withColumn and filter, or select(..., {', '.join(map(repr, lost))}).",
+        )
+    if made.isStreaming or not _stateless(made):
+        raise RunError(
+            f"The transform {node.name!r} is not stateless.",
+            fix="Leave joins and aggregates to stages; keep row by row work.",
+        )
+    return schema_of_spark(
+        made.select([c for c in made.columns if not c.startswith(HIDDEN)]).schema, f"The transform {node.name!r}"
+    )
+
+
+def _stateless(made: DataFrame) -> bool:
+    plan = str(made._jdf.queryExecution().analyzed().toString())
+    return not any(
+        line.lstrip(" :+-").startswith(("Aggregate", "Window ", "Deduplicate", "Distinct"))
+        for line in plan.splitlines()
+    )
+
+
+def _hidden(flow: Flow, node: Node) -> dict[str, pl.DataType]:
+    """The columns that travel unseen where a node stands."""
+    for each in lineage(node):
+        if isinstance(each, SideNode | SourceNode):
+            return {TIME: pl.Int64()}
+        if isinstance(each, StageNode):
+            return {
+                n: t
+                for n, t in pane_schema(plan_stage(each, carry=carried(flow, each))).items()
+                if n.startswith(HIDDEN)
+            }
+    return {}

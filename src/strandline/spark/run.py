@@ -1,0 +1,238 @@
+"""A run of a flow: the protocol of a tick, step by step. This module is its table of contents.
+
+    1  offsets     Spark pins what batch n reads, and its processing time        spark/datasource.py
+    2  who am I    the tick follows the head, and nobody else has moved it       here
+    3  read        rows become partials in the tasks that read them              spark/reading.py
+    4  tick, step  time moves, stages are stepped, files are written             spark/engine.py
+    5  commit      the manifest is created once; from here on the tick is true   store/manifests.py
+    6  publish     each sink gets the tick's rows from the files                 spark/publishing.py
+    7  clean up    what no manifest and no savepoint names is removed            store/cleanup.py
+
+A run that dies anywhere is followed by one that publishes the head again and goes on behind it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from strandline.errors import RunError
+from strandline.model.flow import Flow
+from strandline.model.time import Span
+from strandline.sources.contract import Limit
+from strandline.spark import clock
+from strandline.spark.admission import Admission
+from strandline.spark.checkpoint import Checkpoint, make_checkpoint
+from strandline.spark.datasource import FORMAT, write_limits
+from strandline.spark.engine import Engine, sources_of
+from strandline.spark.failures import told_by
+from strandline.spark.hops import from_dataframe
+from strandline.spark.points import reach
+from strandline.spark.program import program_of
+from strandline.spark.publishing import Publishing, prepare
+from strandline.store.cleanup import clean
+from strandline.store.journal import write_record
+from strandline.store.layout import source_folder
+from strandline.store.local import LocalStorage
+from strandline.store.manifests import Manifest, Manifests
+from strandline.store.storage import Storage
+
+Until = Literal["forever", "caught_up", "end"]
+CLEAN_EVERY: Final = 10  # ticks
+INCARNATION: Final = "incarnation"  # the file that holds it until there is a head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a flow is run."""
+
+    until: Until = "forever"
+    batch_interval: Span = field(default_factory=lambda: Span.of("1s"))
+    max_rows_per_tick: int | None = None
+    retain: int = 10
+    acknowledged: bool = False
+
+
+class Driver:
+    """One attempt at running a resolved flow on a session: from the head until it stops, or fails."""
+
+    def __init__(self, spark: SparkSession, flow: Flow, storage: Storage, options: Options, *, restarts: int) -> None:
+        self.spark, self.flow, self.storage, self.options = spark, flow, storage, options
+        self.restarts = restarts
+        self.manifests = Manifests(storage)
+        self.head = self.manifests.head()
+        self.stopping = threading.Event()
+        self.draining = threading.Event()
+        self.done = threading.Event()
+        self.stopped = threading.Event()
+        self.failure: BaseException | None = None
+        self.ticks = 0
+        self.admission = Admission(target=Span(max(5 * options.batch_interval, 2_000_000)))
+        self.control = Path(tempfile.mkdtemp(prefix="strandline-"))
+        incarnation = _incarnation(storage, self.head)
+        readers = {
+            node.name: node.source.reader(storage.within(source_folder(node.name)))
+            for node in sources_of(flow)
+            if hasattr(node.source, "reader")
+        }
+        program = program_of(flow, readers)
+        self.engine = Engine(
+            spark=spark, flow=flow, program=program, text=program.to_text(), storage=storage, run=uuid.uuid4().hex,
+            incarnation=incarnation, tasks=spark.sparkContext.defaultParallelism, started=clock.elapsed(),
+        )  # fmt: skip
+        self.publishing: Publishing = prepare(
+            flow, storage, incarnation, acknowledged=options.acknowledged, spark=lambda: spark
+        )
+
+    def run(self) -> None:
+        """Publish the head again, then make ticks until it is time to stop."""
+        try:
+            if self.head is not None:
+                delivered = self.publishing.publish(self.head, again=True)
+                if "restored" not in self.head.journal:  # the run before may have died between commit and journal
+                    write_record(self.storage, self.head, took={}, delivered=delivered)
+            if self.head is None or not self.head.finished:
+                self._make_ticks()
+        finally:
+            shutil.rmtree(self.control, ignore_errors=True)
+            self.publishing.close()
+        if self.failure is not None:
+            raise told_by(self.failure)
+
+    def stop(self) -> None:
+        """Stop after the tick that is being made; windows stay open."""
+        self.stopping.set()
+
+    def drain(self) -> None:
+        """Read what is there, let time go to its end, show everything, and be finished."""
+        self.draining.set()
+
+    # -- the query ----------------------------------------------------------------------------------------------
+
+    def _make_ticks(self) -> None:
+        checkpoint = make_checkpoint(self._spark_folder(), self.head.spark if self.head else None)
+        self._limit()
+        query = self._start(checkpoint)
+        try:
+            while not self.done.wait(0.05):
+                if not query.isActive:
+                    self.failure = self.failure or query.exception() or RunError(
+                        "Spark's query ended by itself.", fix="Look at Spark's log; then start the flow again."
+                    )  # fmt: skip
+                    return
+        finally:
+            _stop(query)
+            self.stopped.set()
+
+    def _start(self, checkpoint: Checkpoint) -> StreamingQuery:
+        reader = self.spark.readStream.format(FORMAT).option("program", self.engine.text)
+        frame = (
+            reader.option("limits", str(self.control / "limits.json")).option("tasks", str(self.engine.tasks)).load()
+        )
+        for node in sources_of(self.flow):
+            if node.name not in self.engine.program.readers:
+                rows = node.source.build(self.spark)  # type: ignore[attr-defined]
+                frame = frame.unionAll(from_dataframe(rows, self.flow, self.engine.text, node))
+        interval = self.options.batch_interval if self.options.until == "forever" else Span(0)
+        return (
+            frame.writeStream.foreachBatch(self._on_batch(checkpoint))
+            .option("checkpointLocation", str(checkpoint.folder))
+            .trigger(processingTime=f"{int(interval) // 1000} milliseconds")
+            .start()
+        )
+
+    def _on_batch(self, checkpoint: Checkpoint) -> Callable[[DataFrame, int], None]:
+        def on_batch(frame: DataFrame, batch: int) -> None:
+            if self.done.is_set():
+                self.stopped.wait()  # nothing may begin any more: the query is about to be stopped
+                return
+            try:
+                self._tick(frame, checkpoint, batch)
+            except BaseException as error:  # the caller's thread raises it; Spark only needs to stop
+                self.failure = error
+                self.done.set()
+                raise
+            if self._is_over():
+                self.done.set()
+
+        return on_batch
+
+    # -- one tick -----------------------------------------------------------------------------------------------
+
+    def _tick(self, frame: DataFrame, checkpoint: Checkpoint, batch: int) -> None:
+        began = clock.elapsed()
+        manifest = self.engine.make(
+            frame, checkpoint.place(batch), self.head, self.publishing.unpublished(), ending=self._ending(),
+            restarts=self.restarts,
+        )  # fmt: skip
+        made = clock.elapsed()
+        self.manifests.commit(manifest)
+        self.head = manifest
+        reach("committed", manifest.number)
+        committed = clock.elapsed()
+        delivered = self.publishing.publish(manifest)
+        reach("published", manifest.number)
+        published = clock.elapsed()
+        took = {"make": made - began, "commit": committed - made, "publish": published - committed}
+        write_record(self.storage, manifest, took=took, delivered=delivered)
+        reach("recorded", manifest.number)
+        self._clean_up(manifest)
+        self.ticks += 1
+        rows = sum(n for mine in manifest.journal["rows"].values() for n in mine.values())
+        self.admission.observe(rows=rows, took=Span(clock.elapsed() - began))
+        self._limit()
+
+    def _clean_up(self, manifest: Manifest) -> None:
+        if manifest.number % CLEAN_EVERY == 0:
+            clean(self.storage, keep=self.options.retain, now=clock.now())
+            reach("cleaned", manifest.number)
+
+    def _ending(self) -> bool:
+        return self.options.until == "end" or self.draining.is_set()
+
+    def _is_over(self) -> bool:
+        if self.stopping.is_set() or (self.head is not None and self.head.finished):
+            return True
+        if self.options.until == "forever" or self.head is None or self.head.spark is None:
+            return False
+        journal = self.head.journal
+        # A DataFrame source does not say what it has left: a tick without rows of its is taken for the end.
+        silent = all(
+            journal["rows"].get(n.name) is None for n in sources_of(self.flow) if n.name not in journal["backlog"]
+        )
+        return self.options.until == "caught_up" and not any(journal["backlog"].values()) and silent
+
+    def _limit(self) -> None:
+        rows = self.options.max_rows_per_tick or self.admission.limit
+        write_limits(str(self.control / "limits.json"), {n: Limit(rows=rows) for n in self.engine.program.readers})
+
+    def _spark_folder(self) -> Path:
+        """Where Spark keeps its own: beside the state if that is here, for what its own sources remember."""
+        if isinstance(self.storage, LocalStorage):
+            folder = Path(self.storage.root) / "spark"
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+        return self.control / "spark"
+
+
+def _incarnation(storage: Storage, head: Manifest | None) -> str:
+    """The head's. Before the first tick one that is kept: sinks are claimed under it, and a run may die before a head."""
+    if head is not None:
+        return head.incarnation
+    storage.create(INCARNATION, uuid.uuid4().hex.encode())
+    return storage.read(INCARNATION).decode()
+
+
+def _stop(query: StreamingQuery) -> None:
+    with suppress(Exception):  # the run is over either way, and says itself why
+        query.stop()

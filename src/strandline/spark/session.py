@@ -1,0 +1,93 @@
+"""The Spark session of a run: given, or made with what Strandline needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from strandline.errors import RunError
+from strandline.spark.datasource import StrandlineSource
+
+LEAST_JAVA: Final = 17
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.extraJavaOptions": "-Xss64m",  # stopping a query has overflowed smaller stacks
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.pollingDelay": "5ms",
+    "spark.python.worker.reuse": "true",
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",  # one worker per core already
+}
+
+
+def session(given: Any = None, *, name: str, master: str | None = None) -> SparkSession:
+    """The session that was given, checked; or one that runs on this machine (or on `master`)."""
+    if given is not None:
+        _require_classic(given)
+        spark: SparkSession = given
+    else:
+        spark = _make(name, master)
+    spark.dataSource.register(StrandlineSource)
+    _ship(spark)
+    return spark
+
+
+def _make(name: str, master: str | None) -> SparkSession:
+    require_java()
+    # The daemon that forks workers must be this Python, and hand them one thread each for Polars.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    builder = SparkSession.builder.appName(f"strandline {name}").master(master or "local[*,4]")
+    for setting, value in SETTINGS.items():
+        builder = builder.config(setting, value)
+    return builder.getOrCreate()
+
+
+def _require_classic(given: Any) -> None:
+    if not isinstance(given, SparkSession) or not hasattr(given, "_jsparkSession"):
+        raise RunError(
+            f"{type(given).__module__}.{type(given).__name__} is no session that Strandline can run on: under Spark "
+            "Connect the driver's code is elsewhere.",
+            fix="Give a classic session: SparkSession.builder.master(...).getOrCreate(), or give none.",
+        )
+
+
+def require_java() -> str:
+    """Find Java, new enough for Spark; say exactly what to do if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    fix = "Install it: apt-get install openjdk-17-jre-headless; or set JAVA_HOME to a Java 17 or newer."
+    if found is None or not Path(found).exists():
+        raise RunError("Spark needs Java 17 or newer, and no java was found.", fix=fix)
+    told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    version = told.split('"')[1] if '"' in told else ""
+    major = int(version.split(".")[0]) if version.split(".")[0].isdigit() else 0
+    if major < LEAST_JAVA:
+        raise RunError(
+            f"Spark needs Java {LEAST_JAVA} or newer; {found} is {version or 'of no known version'}.", fix=fix
+        )
+    return found
+
+
+def _ship(spark: SparkSession) -> None:
+    """Executors on other machines get this package; what it needs (polars, pyarrow) must be installed there."""
+    if str(spark.sparkContext.master).startswith("local"):
+        return
+    root = Path(__file__).parent.parent
+    archive = Path(tempfile.mkdtemp(prefix="strandline-")) / "strandline.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in sorted(root.rglob("*.py")):
+            packed.write(path, path.relative_to(root.parent))
+    spark.sparkContext.addPyFile(str(archive))

@@ -1,0 +1,112 @@
+"""Start a run: everything that can be wrong is said here, before the first tick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from strandline.errors import RunError, StateError
+from strandline.kernel.fingerprint import require_same
+from strandline.kernel.plan import plan_stage
+from strandline.model.batch import as_batch
+from strandline.model.flow import Flow
+from strandline.model.hashing import HASH_VERSION
+from strandline.model.lineage import carried
+from strandline.model.nodes import SourceNode, StageNode
+from strandline.spark.resolving import resolved
+from strandline.spark.run import Driver, Options
+from strandline.spark.session import session
+from strandline.store.manifests import Manifest, Manifests
+from strandline.store.probe import probe
+from strandline.store.savepoints import restore
+from strandline.store.storage import Storage, storage_at
+
+
+@dataclass(slots=True, kw_only=True)
+class Start:
+    """How a run of a flow begins, the first time and after each failure."""
+
+    flow: Flow
+    state: str | PathLike[str]
+    spark: Any
+    options: Options
+    from_savepoint: str | None
+    drop: tuple[str, ...]
+
+    def driver(self, restarts: int) -> Driver:
+        """A driver that goes on from the head; it has looked at everything that can be known before the start."""
+        storage = storage_at(self.state)
+        probe(storage)
+        if self.from_savepoint is not None:
+            restore(storage, self.from_savepoint, storage)
+            self.from_savepoint = None  # a restart goes on from the head
+        spark = session(self.spark, name=self.flow.name)
+        flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
+        head = Manifests(storage).head()
+        if head is not None:
+            require_compatible(flow, head, drop=self.drop)
+        _require_possible(spark, flow, storage)
+        return Driver(spark, flow, storage, self.options, restarts=max(restarts, head.restarts if head else 0))
+
+
+def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()) -> None:
+    """Refuse a flow that cannot go on from this state; each reason is said by name.
+
+    A new stage starts empty. A stage that is gone needs consent; one that was changed is refused.
+    """
+    if head.flow != flow.name:
+        raise StateError(
+            f"The state is that of the flow {head.flow!r}, and not of {flow.name!r}.",
+            fix="Give this flow a state folder of its own, or fork a savepoint under the new name.",
+        )
+    if head.buckets != flow.buckets or head.hash_version != HASH_VERSION:
+        raise StateError(
+            f"The state was made with buckets={head.buckets} (hash version {head.hash_version}), the flow has {flow.buckets}.",
+            fix=f"Write Flow({flow.name!r}, buckets={head.buckets}): the number is fixed when state is made.",
+        )
+    stages = {node.name: node for node in flow.nodes if isinstance(node, StageNode)}
+    for name, record in head.stages.items():
+        if name in stages:
+            require_same(plan_stage(stages[name], carry=carried(flow, stages[name])), record.about)
+        elif name not in drop:
+            raise StateError(
+                f"The state has a stage {name!r} of {record.rows} rows, which the flow has no more.",
+                fix=f"Put it back, or give its state up: run(..., drop=[{name!r}]).",
+            )
+    _require_sources(flow, head, drop)
+
+
+def _require_sources(flow: Flow, head: Manifest, drop: tuple[str, ...]) -> None:
+    names = {node.name for node in flow.nodes if isinstance(node, SourceNode)}
+    for name in head.sources:
+        if name not in names and name not in drop:
+            raise StateError(
+                f"The state knows how far the source {name!r} was read, which the flow has no more.",
+                fix=f"Put it back, or forget it: run(..., drop=[{name!r}]).",
+            )
+
+
+def _require_possible(spark: SparkSession, flow: Flow, storage: Storage) -> None:
+    for node in flow.nodes:
+        if isinstance(node, SourceNode) and not hasattr(node.source, "reader"):
+            _require_columns(spark, node)
+
+
+def _require_columns(spark: SparkSession, node: SourceNode) -> None:
+    frame = node.source.build(spark)  # type: ignore[attr-defined]
+    if not frame.isStreaming:
+        raise RunError(
+            f"The DataFrame of the source {node.name!r} is not a streaming one.", fix="Build it with spark.readStream."
+        )
+    there: Mapping[str, str] = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    for name, kind in node.source.schema.columns:
+        if there.get(name) != kind.text:
+            raise RunError(
+                f"The source {node.name!r} should have the column {name} {kind.text}; its DataFrame has "
+                f"{there.get(name) or 'no such column'}.",
+                fix="Write the schema as the DataFrame has it, or cast in the function that builds it.",
+            )

@@ -1,0 +1,114 @@
+"""Step a share of a stage: open what is needed of its state, advance it, write state, and lead the panes on.
+
+The same function runs in the driver's process for a small tick and in a task of Spark's for a great one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from strandline.kernel.advance import Advanced, advance
+from strandline.kernel.preaggregate import Books, Partials
+from strandline.kernel.unite import unite
+from strandline.model.ticks import Edge, Tick
+from strandline.model.time import Instant
+from strandline.spark.parcels import Parcel, open_partials, settle
+from strandline.spark.program import Outgoing, Work
+from strandline.spark.reading import packed
+from strandline.spark.shares import Share
+from strandline.store.manifests import StageRecord
+from strandline.store.state_files import StatePart, open_state, write_state
+from strandline.store.storage import Storage, storage_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a share of a stage needs to be moved one tick on."""
+
+    stage: int
+    name: str
+    tick: int
+    now: Instant
+    edge: Edge
+    output_before: Instant
+    record: StageRecord | None
+    parcels: tuple[Parcel, ...]
+    shares: tuple[Share, ...]
+    storage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a share has done: its part of the state, its books, what it still holds back, how many panes it showed."""
+
+    share: int
+    state: StatePart
+    books: Books
+    hold: Instant | None
+    panes: int
+
+    def to_row(self) -> tuple[str, bytes]:
+        """The receipt as a row of Spark's."""
+        told = {"share": self.share, "state": self.state.to_json(), "books": asdict(self.books), "panes": self.panes}
+        return json.dumps({"receipt": {**told, "hold": None if self.hold is None else int(self.hold)}}), b""
+
+    @classmethod
+    def from_row(cls, told: Mapping[str, Any]) -> Receipt:
+        """Read what `to_row` wrote."""
+        hold = None if told["hold"] is None else Instant(told["hold"])
+        state, books = StatePart.from_json(told["state"]), Books(**told["books"])
+        return cls(share=told["share"], state=state, books=books, hold=hold, panes=told["panes"])
+
+
+def step(work: Work, task: Step, share: int) -> tuple[Receipt, list[Parcel]]:
+    """Move one share of a stage; give the receipt, and the parcels for what stands behind the stage."""
+    storage, plan = storage_at(task.storage), work.plan(task.stage)
+    least, greatest = task.shares[share]
+    partials = _partials(work, task, share, storage)
+    state = open_state(plan, storage, task.record, least, greatest)
+    tick = Tick(number=task.tick, now=task.now, edges={task.name: task.edge})
+    moved = advance(plan, state, partials, tick)
+    written = write_state(
+        plan, storage, task.name, task.tick, moved.state, least, greatest, watermark=int(task.edge.after)
+    )
+    found: dict[int, list[Outgoing]] = {}
+    for each in _led_on(work, task, moved, partials):
+        found.setdefault(each.target, []).append(each)
+    ready = [
+        parcel for target, outgoing in found.items() for parcel in packed(work, target, outgoing, len(task.shares))
+    ]
+    receipt = Receipt(
+        share=share, state=written, books=moved.books, hold=moved.hold, panes=moved.panes.height
+    )  # fmt: skip
+    return receipt, settle(ready, storage, task.tick, (task.stage, share), work.sinks)
+
+
+def _partials(work: Work, task: Step, share: int, storage: Storage) -> Partials:
+    plan = work.plan(task.stage)
+    mine = [parcel for parcel in task.parcels if parcel.share is None or parcel.share == share]
+    parts = [open_partials(plan, p, storage, task.shares, share) for p in sorted(mine, key=lambda p: p.order)]
+    return unite(plan, parts) if parts else work.nothing_for(task.stage)
+
+
+def _led_on(work: Work, task: Step, moved: Advanced, partials: Partials) -> Iterator[Outgoing]:
+    """Panes and side outputs on their way."""
+    yield from work.follow(task.stage, moved.panes, task.output_before, task.now, moved.replaced)
+    for side, rows in (("late", moved.late), ("rejected", partials.rejected), ("replaced", moved.replaced)):
+        if rows.height:
+            for at in work.sides(task.stage, side):
+                yield from work.follow(at, rows, task.output_before, task.now)
+
+
+def touched(record: StageRecord | None, parcels: Sequence[Parcel], edge: Edge, now: Instant) -> bool:
+    """Whether a stage has anything to do in a tick: something came, or something is due."""
+    if parcels:
+        return True
+    if record is None:
+        return False
+    event, processing = record.due.get("event"), record.due.get("processing")
+    if event is not None and edge.after > edge.before and edge.after >= event:
+        return True
+    return processing is not None and now >= processing
