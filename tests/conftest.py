@@ -23,6 +23,15 @@ settings.register_profile(
 settings.load_profile(LANE)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests stay in one worker, for what they share; all that need Spark too, and first: they take longest."""
+    for item in items:
+        folder = item.path.parent.name
+        item.add_marker(pytest.mark.xdist_group("spark" if folder == "spark" else item.path.as_posix()))
+    items.sort(key=lambda item: item.path.parent.name != "spark")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what tests left with `record_property("table", text)`: it survives xdist, where print() does not."""
     for reports in terminalreporter.stats.values():

@@ -125,7 +125,10 @@ def test_late_and_rejected_rows_are_shown_beside_the_panes_and_the_books_balance
             }
         ],
     ]  # fmt: skip
-    assert played.rejected == [[], [{"user": "bob", "amount": 2, "at": None, "reason": "the time is null"}]]
+    assert played.rejected == [
+        [],
+        [{"user": "bob", "amount": 2, "at": None, "reason": "the time is null", "raw": None}],
+    ]
     assert played.books == {
         "events": Books(rows=3, kept=2, rejected=1),
         "per_minute": Books(rows=2, kept=1, late=1, missed=1),
@@ -290,7 +293,8 @@ def test_what_check_refuses_is_refused_by_play() -> None:
     ("runner", "options", "said"),
     [
         ("orcale", {}, "There is no runner 'orcale'"),
-        ("spark", {}, "There is no runner 'spark'"),
+        ("spark", {"cores": 2}, "The runner 'spark' has no option 'cores'"),
+        ("spark", {"tasks": 0}, "tasks=0 is no number of tasks"),
         ("oracle", {"buckets": 3}, "has no option 'buckets'"),
         ("kernel", {"bucket": 3}, "has no option 'bucket'"),
         ("kernel", {"tasks": "3"}, "tasks='3' is no number of tasks"),
@@ -337,3 +341,13 @@ def test_max_future_is_judged_once_a_processing_time_was_given() -> None:
     assert [len(rows) for rows in played] == [1, 1]
     played = play(stream, [Tick(far, processing_time=at("08:59"))])
     assert played.rejected[0][0]["reason"] == "the time is more than 1m ahead of processing time"
+
+
+@both
+def test_what_a_source_rejected_has_a_raw_text_that_is_null_in_a_play(runner: str) -> None:
+    flow = sl.Flow("f")
+    events = flow.source("events", sl.Rows(schema="user string, at timestamp"), time="at")
+    shown = play(
+        events.rejected.select("user", "reason", "raw"), [Events([{"user": "ann", "at": None}])], runner=runner
+    )
+    assert shown == [[{"user": "ann", "reason": "the time is null", "raw": None}]]

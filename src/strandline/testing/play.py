@@ -30,7 +30,7 @@ from strandline.model.lineage import schema_of
 from strandline.model.ticks import Edge
 from strandline.model.types import Schema
 from strandline.testing.results import Books, Played, PlayedTick
-from strandline.testing.runners import Batch, Runner, StageOutcome, Stateless, make_runner
+from strandline.testing.runners import Batch, Runner, StageOutcome, Stateless, make_runner, play_with_spark
 from strandline.testing.source import Arrived, PlayedSource
 from strandline.testing.steps import Crash, Step, Tick, as_tick
 
@@ -38,10 +38,11 @@ from strandline.testing.steps import Crash, Step, Tick, as_tick
 def play(
     stream: Stream, steps: Iterable[Step], *, runner: str = "oracle", skip: Collection[str] = (), **options: Any
 ) -> Played:
-    """What a stream shows, step by step, without a JVM.
+    """What a stream shows, step by step; without a JVM unless Spark is asked for.
 
-    `runner` is "oracle" or "kernel": the same answer. The kernel takes `buckets=` and `tasks=`. `skip` names
-    transforms to pass over; one that is not named is refused, since only Spark can run it.
+    `runner` is "oracle", "kernel" or "spark": the same answer. The kernel takes `buckets=` and `tasks=`; Spark takes
+    these and `spark=`, a session, and is the engine itself, with its files: slow, and for few plays. `skip` names
+    transforms to pass over; one that is not named is refused by the others, since only Spark can run it.
 
     Law: rows = kept + late + rejected, at every stage and every step; play raises otherwise.
 
@@ -55,9 +56,11 @@ def play(
     """
     if not isinstance(stream, Stream):
         raise TranscriptError(f"{stream!r} cannot be played.", fix="Play a stream: a source, a stage, or its .late.")
-    given, path = _given(steps), _path(stream, _names(skip))
+    given, path = _given(steps), _path(stream, _names(skip), on_spark=runner == "spark")
     # Only what is played counts: a stage need not carry what some other branch would merge.
-    flow = Flow(stream.flow.name, buckets=stream.flow.buckets, nodes=path)
+    flow = Flow(stream.flow.name, buckets=stream.flow.buckets, nodes=[*path])
+    if runner == "spark":
+        return Played(play_with_spark(flow, given, options))
     return Played(_Piece(path, make_runner(runner, flow, options)).play(given))
 
 
@@ -79,11 +82,11 @@ def _names(skip: Collection[str]) -> Collection[str]:
     return skip
 
 
-def _path(stream: Stream, skip: Collection[str]) -> list[Node]:
+def _path(stream: Stream, skip: Collection[str], *, on_spark: bool) -> list[Node]:
     """The nodes from the source to the stream, checked, without the skipped ones."""
     path = [*lineage(stream.node)][::-1]
     names = {node.name for node in path if isinstance(node, TransformNode)}
-    for name in sorted(names.difference(skip)):
+    for name in () if on_spark else sorted(names.difference(skip)):
         raise TranscriptError(
             f"The transform {name!r} is PySpark code, which cannot be played without Spark.",
             fix=f"Leave it out with skip=[{name!r}] if the test does not need it, or use runner='spark'.",
@@ -93,11 +96,12 @@ def _path(stream: Stream, skip: Collection[str]) -> list[Node]:
             raise TranscriptError(
                 f"skip names {name!r}, and no transform on the way has that name.", fix="Leave it out."
             )
-    path = _without_transforms(path)
+    path = _without_transforms(path, skip)
     if problems := [problem for node in path for problem in check_node(node)]:
         raise CheckFailed(problems)
-    for node in path:
-        _require_playable(node)
+    if not on_spark:
+        for node in path:
+            _require_playable(node)
     return path
 
 
@@ -116,12 +120,12 @@ def _expressions(node: Stateless) -> tuple[Expression, ...]:
     return (node.condition,) if isinstance(node, WhereNode) else (node.expression,)
 
 
-def _without_transforms(path: list[Node]) -> list[Node]:
+def _without_transforms(path: list[Node], skip: Collection[str]) -> list[Node]:
     """The same nodes, each behind the nearest one that stays."""
     kept: list[Node] = path[:1]
     for node in path[1:]:
         assert not isinstance(node, SourceNode)
-        if not isinstance(node, TransformNode):
+        if not (isinstance(node, TransformNode) and node.name in skip):
             # A side node's parent is a source or a stage, which are never left out.
             kept.append(node if node.parent is kept[-1] else replace(node, parent=kept[-1]))  # type: ignore[arg-type]
     return kept

@@ -18,10 +18,9 @@ from strandline.model.progress import advance_source
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant, Span
 from strandline.model.values import checked_row
-from strandline.model.watermarks import FromSource
 from strandline.testing.steps import Row, Tick
 
-_RUN = "play"  # one play is one run, however often it crashes
+RUN = "play"  # one play is one run, however often it crashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,7 @@ class PlayedSource:
 
     def tick(self, tick: Tick, place: str) -> Arrived:
         """Take in what arrived, judge it, then move the watermark."""
-        self._move_clock(tick.processing_time, place)
+        self.move_clock(tick.processing_time, place)
         judged: dict[str, list[_Judged]] = {}
         for part in sorted(tick.events, key=lambda events: events.partition):
             rows = [self._judge(row, f"{place}, row {number}") for number, row in enumerate(part.rows, 1)]
@@ -69,7 +68,7 @@ class PlayedSource:
         every = [row for part in judged.values() for row in part]
         return Arrived(
             rows=[{**row.values, TIME: int(row.time)} for row in every if row.time is not None and row.reason is None],
-            rejected=[{**row.values, "reason": row.reason} for row in every if row.reason is not None],
+            rejected=[_rejected(row) for row in every if row.reason is not None],
             edge=self.edge,
             now=self.now,
         )
@@ -90,7 +89,13 @@ class PlayedSource:
         self.decided, self.read = data["decided"], data["read"]
         self.state = SourceState.from_json(data["state"])
 
-    def _move_clock(self, to: Instant | None, place: str) -> None:
+    @property
+    def running(self) -> Span:
+        """How long the play has been running: since the first processing time that was given."""
+        return Span(0 if self.started is None else self.now - self.started)
+
+    def move_clock(self, to: Instant | None, place: str) -> None:
+        """Let processing time go on; None leaves it where it is."""
         if to is None:
             return
         if to < self.now:
@@ -102,13 +107,9 @@ class PlayedSource:
         self.started = to if self.started is None else self.started
 
     def _judge(self, row: Row, place: str) -> _Judged:
-        row, reason = self._readable(row, place)
-        try:
-            values = checked_row(self.schema, row, place)
-        except StrandlineError as error:
-            raise TranscriptError(error.what, fix=error.fix) from None
-        policy = self.node.watermark
-        mark = values.get(policy.column) if isinstance(policy, FromSource) and policy.column is not None else None
+        values, reason = self.read_row(row, place)
+        column = self.node.watermark.marks_column
+        mark = None if column is None else values.get(column)
         asserted = None if mark is None else int(Instant.of(mark))
         if reason is not None:
             return _Judged(values=values, reason=reason, asserted=asserted)
@@ -117,6 +118,14 @@ class PlayedSource:
             # A row that only says how far the source is has no time of its own, and is no event.
             return _Judged(values=values, reason="the time is null" if asserted is None else None, asserted=asserted)
         return _Judged(values=values, time=time, reason=self._too_far(time), asserted=asserted)
+
+    def read_row(self, row: Row, place: str) -> tuple[dict[str, Any], str | None]:
+        """The values of a row, and why a reader would reject it, if it would."""
+        row, reason = self._readable(row, place)
+        try:
+            return checked_row(self.schema, row, place), reason
+        except StrandlineError as error:
+            raise TranscriptError(error.what, fix=error.fix) from None
 
     def _readable(self, row: Row, place: str) -> tuple[Row, str | None]:
         """The row, with a time that no reader could read taken out and named as the reason to reject it."""
@@ -165,10 +174,14 @@ class PlayedSource:
                 max_future=None if self.started is None else self.node.watermark.max_future,
                 asserted=np.array(marks, dtype=np.int64) if marks else None,
             )  # fmt: skip
-        running = Span(0 if self.started is None else self.now - self.started)
         self.state = advance_source(
-            self.node.watermark, self.state, stats, now=self.now, running=running, run=_RUN
+            self.node.watermark, self.state, stats, now=self.now, running=self.running, run=RUN
         )  # fmt: skip
+
+
+def _rejected(row: _Judged) -> dict[str, Any]:
+    """A row with the reason; a play has no text that could not be decoded, so `raw` is null."""
+    return {**row.values, "reason": row.reason, "raw": row.values.get("raw")}
 
 
 def _instant(moment: datetime | None) -> Instant | None:

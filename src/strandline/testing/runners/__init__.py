@@ -1,4 +1,4 @@
-"""How a play is run: one row at a time by the oracle, or in columns by the kernel.
+"""How a play is run: one row at a time by the oracle, in columns by the kernel, or by the engine on Spark.
 
 A runner turns rows into batches of its own kind, does the stateless work on them, and makes a stage that steps from
 tick to tick. What lies between (watermarks, the order of stages, crashes) is the play's and the same for all.
@@ -6,8 +6,9 @@ tick to tick. What lies between (watermarks, the order of stages, crashes) is th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, Final, Protocol, TypeAlias
 
 from strandline.errors import TranscriptError, did_you_mean
@@ -15,7 +16,8 @@ from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode, WithCo
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.types import Schema
-from strandline.testing.results import Books
+from strandline.testing.results import Books, PlayedTick
+from strandline.testing.steps import Step
 
 MOST_BUCKETS: Final = 65_536
 Batch: TypeAlias = Any  # a list of dicts to the oracle, a DataFrame to the kernel
@@ -69,14 +71,32 @@ class Runner(Protocol):
 def make_runner(name: str, flow: Flow, options: dict[str, Any]) -> Runner:
     """The runner of that name, with its options checked."""
     if not isinstance(name, str) or name not in _MAKERS:
-        hint = "It comes with the Spark runtime." if name == "spark" else did_you_mean(str(name), _MAKERS)
-        raise TranscriptError(f"There is no runner {name!r}.", fix=f"Use runner='oracle' or 'kernel'. {hint}")
+        hint = did_you_mean(str(name), (*_MAKERS, "spark"))
+        raise TranscriptError(f"There is no runner {name!r}.", fix=f"Use runner='oracle', 'kernel' or 'spark'. {hint}")
     make, known = _MAKERS[name]
+    _require_options(name, options, known)
+    return make(flow, options)
+
+
+def play_with_spark(flow: Flow, steps: Sequence[Step], options: dict[str, Any]) -> Iterable[PlayedTick]:
+    """Play a flow up to its last node on Spark, which does its own driving."""
+    _require_options("spark", {name: value for name, value in options.items() if name != "spark"}, ("buckets", "tasks"))
+    if find_spec("pyspark") is None:
+        raise TranscriptError(
+            "There is no PySpark to play with.",
+            fix="Install it: pip install 'strandline[spark]'; or use runner='kernel'.",
+        )
+    from strandline.testing.runners.spark import play_on_spark
+
+    buckets = options.get("buckets")
+    return play_on_spark(flow if buckets is None else replace(flow, buckets=buckets), steps, options)
+
+
+def _require_options(runner: str, options: dict[str, Any], known: Collection[str]) -> None:
     for option, value in options.items():
         if option not in known:
-            raise TranscriptError(f"The runner {name!r} has no option {option!r}.", fix=did_you_mean(option, known))
+            raise TranscriptError(f"The runner {runner!r} has no option {option!r}.", fix=did_you_mean(option, known))
         _require_count(option, value)
-    return make(flow, options)
 
 
 def _require_count(option: str, value: object) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
 
-from strandline.kernel.expressions import compile_expression
+from strandline.kernel.frames import framed
 from strandline.kernel.plan import plan_stage
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.stage import StageKernel
-from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode
-from strandline.model.lineage import carried, schema_of
-from strandline.model.panes import HIDDEN
+from strandline.kernel.stateless import stateless, visible
+from strandline.model.flow import Flow, StageNode
+from strandline.model.lineage import carried
+from strandline.model.panes import HIDDEN, TIME
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.types import Schema
@@ -32,19 +34,15 @@ class KernelRunner:
 
     def read(self, rows: list[dict[str, Any]], schema: Schema) -> pl.DataFrame:
         """Typed columns; the hidden ones are whole numbers."""
-        hidden = sorted({name for row in rows for name in row if name.startswith(HIDDEN)} | {"__time"})
+        if not rows:
+            return _no_rows(schema)
+        hidden = sorted({name for row in rows for name in row if name.startswith(HIDDEN)} | {TIME})
         types = {**polars_schema(schema), **dict.fromkeys(hidden, pl.Int64())}
-        return pl.DataFrame({n: pl.Series(n, [row.get(n) for row in rows], dtype=t) for n, t in types.items()})
+        return framed({name: pl.Series([row.get(name) for row in rows], dtype=type) for name, type in types.items()})
 
     def stateless(self, node: Stateless, batch: pl.DataFrame, now: Instant) -> pl.DataFrame:
         """Ask the expression of all rows at once."""
-        schema = schema_of(node.parent)
-        assert schema is not None, "play refuses what only Spark knows"
-        if isinstance(node, WhereNode):
-            return batch.filter(compile_expression(node.condition, schema, now=now))
-        if isinstance(node, SelectNode):
-            return _select(node, batch, schema, now)
-        return batch.with_columns(compile_expression(node.expression, schema, now=now).alias(node.name))
+        return stateless(node, batch, now)
 
     def stage(self, node: StageNode) -> KernelStage:
         """A kernel that has seen nothing."""
@@ -53,8 +51,12 @@ class KernelRunner:
 
     def rows(self, batch: pl.DataFrame) -> list[dict[str, Any]]:
         """Rows without what is hidden, times as aware datetimes."""
-        visible = batch.select(name for name in batch.columns if not name.startswith(HIDDEN))
-        return [{name: _plain(value) for name, value in row.items()} for row in visible.to_dicts()]
+        return plain_rows(batch)
+
+
+@lru_cache(maxsize=64)
+def _no_rows(schema: Schema) -> pl.DataFrame:
+    return pl.DataFrame(schema={**polars_schema(schema), TIME: pl.Int64()})
 
 
 class KernelStage:
@@ -91,12 +93,9 @@ class KernelStage:
         return one == other
 
 
-def _select(node: SelectNode, batch: pl.DataFrame, schema: Schema, now: Instant) -> pl.DataFrame:
-    # With the old columns beside them first: a literal alone would be one row, however many rows there are.
-    made = {f"__new.{at}": compile_expression(each, schema, now=now) for at, each in enumerate(node.columns)}
-    hidden = [name for name in batch.columns if name.startswith(HIDDEN)]
-    names = [pl.col(f"__new.{at}").alias(str(each.name)) for at, each in enumerate(node.columns)]
-    return batch.with_columns(**made).select(*names, *hidden)
+def plain_rows(batch: pl.DataFrame) -> list[dict[str, Any]]:
+    """A frame as rows without what is hidden, times as aware datetimes."""
+    return [{name: _plain(value) for name, value in row.items()} for row in visible(batch).to_dicts()]
 
 
 def _plain(value: Any) -> Any:

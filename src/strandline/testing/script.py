@@ -1,0 +1,129 @@
+"""The steps of a play as a source that the engine reads: one tick for each step, at the time that the step gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from strandline.kernel.schema import polars_schema
+from strandline.model.flow import SourceNode
+from strandline.model.time import Instant, Span
+from strandline.model.types import Schema
+from strandline.sources.contract import EVERY, MALFORMED, Limit, Offset, Piece, Place, shares
+from strandline.testing.source import PlayedSource
+from strandline.testing.steps import Crash, Step, Tick, as_tick
+
+if TYPE_CHECKING:
+    from strandline.store.storage import Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScriptedTick:
+    """What happens in one tick.
+
+    `clocked` says that a processing time has been given; `decides` that the source's own policy moves the watermark, and
+    `watermark` where else it goes. `running` is how long the play has been running then.
+    """
+
+    place: str
+    now: Instant
+    clocked: bool
+    running: Span
+    decides: bool
+    watermark: Instant | None
+    pieces: tuple[Piece, ...]
+
+
+def script_of(node: SourceNode, steps: Sequence[Step]) -> tuple[ScriptedTick, ...]:
+    """The ticks of a play, without its crashes; the rows are checked against the source's schema."""
+    source, found, decided = PlayedSource(node), [], False
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, Crash):
+            continue
+        tick, place = as_tick(step), f"Step {number}"
+        source.move_clock(tick.processing_time, place)
+        decides = tick.policy or (decided and tick.processing_time is not None)
+        decided = decided or decides
+        found.append(
+            ScriptedTick(
+                place=place, now=source.now, clocked=source.started is not None, running=source.running,
+                decides=decides, watermark=tick.watermark, pieces=tuple(_pieces(source, tick, place)),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _pieces(source: PlayedSource, tick: Tick, place: str) -> Iterator[Piece]:
+    """One piece for each partition that a tick names, also where it brings nothing."""
+    rows: dict[str, list[tuple[dict[str, Any], str | None]]] = {}
+    for part in sorted(tick.events, key=lambda events: events.partition):
+        read = [source.read_row(row, f"{place}, row {number}") for number, row in enumerate(part.rows, 1)]
+        rows.setdefault(str(part.partition), []).extend(read)
+    for partition, each in rows.items():
+        good = _table([values for values, reason in each if reason is None], source.schema)
+        bad = _table([values for values, reason in each if reason is not None], source.schema)
+        reasons = pl.Series("reason", [reason for _, reason in each if reason is not None], MALFORMED["reason"])
+        malformed = bad.with_columns(reasons, raw=pl.lit(None, MALFORMED["raw"])) if bad.height else None
+        yield Piece(partition=partition, rows=good, malformed=malformed)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
+    types = polars_schema(schema)
+    return pl.DataFrame({n: pl.Series(n, [row.get(n) for row in rows], dtype=t) for n, t in types.items()})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScriptedSource:
+    """A source whose rows and clock are the steps of a play, up to the step `end`."""
+
+    schema: Schema
+    script: tuple[ScriptedTick, ...]
+    end: int
+
+    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> ScriptedReader:
+        """What reads the script."""
+        return ScriptedReader([tick.pieces for tick in self.script], [int(tick.now) for tick in self.script], self.end)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScriptedReader:
+    """Reads one step in a tick, whatever the limit, and says what time it is then."""
+
+    steps: list[tuple[Piece, ...]]
+    times: list[int]
+    end: int
+
+    def first(self) -> Offset:
+        """Before the first step."""
+        return {"step": 0}
+
+    def latest(self, start: Offset, limit: Limit, *, now: int | None = None) -> Offset:
+        """One step on."""
+        return {"step": min(start["step"] + 1, self.end)}
+
+    def now(self, offset: Offset) -> int:
+        """The processing time of the tick that ends here."""
+        return self.times[offset["step"] - 1] if offset["step"] else 0
+
+    def parts(self, start: Offset, end: Offset, wanted: int) -> list[Any]:
+        """The pieces of the steps between, each cut among the tasks."""
+        found: list[Any] = []
+        for step in range(start["step"], end["step"]):
+            for at, piece in enumerate(self.steps[step]):
+                cuts = shares(0, piece.rows.height, wanted) or [(0, 0)]
+                found += [(step, at, low, high) for low, high in cuts]
+        return found
+
+    def read(self, part: Any) -> Iterator[Piece]:
+        """A stretch of a piece; what could not be understood comes with the first."""
+        step, at, low, high = part
+        piece = self.steps[step][at]
+        malformed = piece.malformed if low == 0 else None
+        yield Piece(partition=piece.partition, rows=piece.rows.slice(low, high - low), malformed=malformed)
+
+    def places(self, offset: Offset) -> dict[str, Place]:
+        """How many steps are made; the play knows by itself that its partitions are caught up."""
+        return {EVERY: Place(position=offset["step"], end=self.end)}

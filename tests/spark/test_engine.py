@@ -1,0 +1,154 @@
+"""A flow on Spark gives the same answer however it is run: in one process or in tasks, through PySpark code or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import strandline as sl
+from strandline.errors import RunError, StateError
+from strandline.spark import engine
+from strandline.store.journal import records
+from strandline.store.storage import storage_at
+
+pytestmark = pytest.mark.slow
+
+ROWS = 6_000
+Memories = dict[str, Any]
+
+
+def doubled(frame: DataFrame) -> DataFrame:
+    return frame.withColumn("value", frame["value"] * 2.0 / 2.0)
+
+
+def flow_of(*, transform: bool = False, source: Any = None) -> tuple[sl.Flow, Memories]:
+    flow = sl.Flow("engine")
+    made = source or sl.Generator(seed=3, rows=ROWS, rate=50, keys=20, disorder="5s", late_share=0.02, late_by="2m")
+    events = flow.source("events", made, time="at", watermark=sl.Bounded("5s"))
+    events = events.transform(doubled) if transform else events
+    per_key = events.key_by("key").window(sl.Tumbling("10s")).aggregate("per_key", n=sl.Count(), total=sl.Sum("value"))
+    overall = per_key.key_by().window(sl.Tumbling("1m")).aggregate("overall", events=sl.Sum("n"), keys=sl.Count())
+    memories = {name: sl.Memory(name) for name in ("panes", "overall", "late", "picked")}
+    per_key.sink("panes", memories["panes"], rows="append")
+    overall.sink("overall", memories["overall"], rows="append")
+    per_key.late.sink("late", memories["late"], rows="append")
+    events.where("n % 100 = 0").sink("picked", memories["picked"], rows="append")
+    return flow, memories
+
+
+def answer(memories: Memories) -> dict[str, list[str]]:
+    return {name: sorted(map(repr, memory.rows)) for name, memory in memories.items()}
+
+
+@pytest.fixture(scope="module")
+def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[str]], Memories, Path]:
+    flow, memories = flow_of()
+    state = tmp_path_factory.mktemp("plain")
+    flow.run(state=state, spark=spark, until="caught_up", max_rows_per_tick=1_500)
+    return answer(memories), memories, state
+
+
+def test_every_event_is_in_a_pane_or_late_and_the_second_stage_counts_the_same(plain: Any) -> None:
+    _, memories, _ = plain
+    counted = sum(row["n"] for row in memories["panes"].rows)
+    assert counted + len(memories["late"].rows) == ROWS
+    assert sum(row["events"] for row in memories["overall"].rows) == counted
+    assert len(memories["picked"].rows) == ROWS // 100
+    assert memories["late"].rows
+
+
+def test_the_journal_has_each_tick_once_and_its_books_balance(plain: Any) -> None:
+    _, memories, state = plain
+    found = list(records(storage_at(state)))
+    assert [each["tick"] for each in found] == list(range(len(found)))
+    books = [each["books"]["per_key"] for each in found if "per_key" in each["books"]]
+    assert all(each["rows"] == each["kept"] + each["late"] + each["rejected"] for each in books)
+    assert sum(each["late"] for each in books) == len(memories["late"].rows)
+
+
+def test_steps_in_tasks_of_spark_give_the_same_answer(
+    plain: Any, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "SMALL", 0)
+    flow, memories = flow_of()
+    flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=1_500)
+    assert answer(memories) == plain[0]
+
+
+def test_rows_that_pass_through_pyspark_code_give_the_same_answer(
+    plain: Any, spark: SparkSession, tmp_path: Path
+) -> None:
+    flow, memories = flow_of(transform=True)
+    flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=1_500)
+    assert answer(memories) == plain[0]
+
+
+def test_batch_has_no_late_events_and_a_finished_flow_stays_finished(spark: SparkSession, tmp_path: Path) -> None:
+    flow, memories = flow_of()
+    run = flow.run(state=tmp_path, spark=spark, until="end", max_rows_per_tick=2_500)
+    assert sum(row["n"] for row in memories["panes"].rows) == ROWS
+    assert not memories["late"].rows
+    assert run.progress["finished"]
+    shown, tick = answer(memories), run.progress["tick"]
+    assert flow.run(state=tmp_path, spark=spark, until="end").progress["tick"] == tick
+    assert answer(memories) == shown
+
+
+def test_a_streaming_dataframe_is_a_source(spark: SparkSession, tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {"key": ["a", "b", "a"], "at": ["2026-01-01T12:00:01Z", "2026-01-01T12:00:02Z", "2026-01-01T12:01:30Z"]}
+    )
+    (tmp_path / "in").mkdir()
+    rows.with_columns(pl.col("at").str.to_datetime(time_unit="us", time_zone="UTC")).write_parquet(
+        tmp_path / "in" / "1.parquet"
+    )
+
+    def build(session: Any) -> Any:
+        return session.readStream.schema("key string, at timestamp").parquet(str(tmp_path / "in"))
+
+    flow, shown = sl.Flow("frames"), sl.Memory("shown")
+    events = flow.source("events", sl.DataFrameSource(build, schema="key string, at timestamp"), time="at")
+    events.key_by("key").window(sl.Tumbling("1m")).aggregate("n", n=sl.Count()).sink("shown", shown, rows="append")
+    flow.run(state=tmp_path / "state", spark=spark, until="caught_up")
+    assert sorted((row["key"], row["n"]) for row in shown.rows) == [("a", 1), ("b", 1)]
+    rows = rows.with_columns(at=pl.lit("2026-01-01T12:05:00Z"))
+    rows.with_columns(pl.col("at").str.to_datetime(time_unit="us", time_zone="UTC")).write_parquet(
+        tmp_path / "in" / "2.parquet"
+    )
+    flow.run(state=tmp_path / "state", spark=spark, until="caught_up")
+    assert sorted((row["key"], row["n"]) for row in shown.rows) == [("a", 1), ("a", 1), ("b", 1)]
+
+
+def test_a_transform_that_loses_the_time_is_refused_before_the_start(spark: SparkSession, tmp_path: Path) -> None:
+    flow = sl.Flow("loses")
+    events = flow.source("events", sl.Generator(seed=1, rows=10), time="at").transform(
+        lambda frame: frame.select("key")
+    )
+    events.sink("out", sl.Memory("out"), rows="append")
+    with pytest.raises(RunError, match="__time"):
+        flow.run(state=tmp_path, spark=spark, until="caught_up")
+
+
+def test_a_changed_stage_and_a_removed_one_are_refused_by_name(plain: Any, spark: SparkSession) -> None:
+    _, _, state = plain
+    flow = sl.Flow("engine")
+    events = flow.source("events", sl.Generator(seed=3, rows=ROWS), time="at")
+    changed = events.key_by("key").window(sl.Tumbling("20s")).aggregate("per_key", n=sl.Count(), total=sl.Sum("value"))
+    changed.sink("panes", sl.Memory("panes"), rows="append")
+    with pytest.raises(StateError, match="window"):
+        flow.run(state=state, spark=spark, until="caught_up", drop=["overall"])
+    with pytest.raises(StateError, match="overall"):
+        flow_without_second_stage().run(state=state, spark=spark, until="caught_up")
+
+
+def flow_without_second_stage() -> sl.Flow:
+    flow = sl.Flow("engine")
+    made = sl.Generator(seed=3, rows=ROWS, rate=50, keys=20, disorder="5s", late_share=0.02, late_by="2m")
+    events = flow.source("events", made, time="at", watermark=sl.Bounded("5s"))
+    per_key = events.key_by("key").window(sl.Tumbling("10s")).aggregate("per_key", n=sl.Count(), total=sl.Sum("value"))
+    per_key.sink("panes", sl.Memory("panes"), rows="append")
+    return flow
