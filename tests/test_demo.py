@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from strandline.demo import show
+from strandline.demo.panes import show
 
 
 @pytest.mark.parametrize("width", [80, 120])

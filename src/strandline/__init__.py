@@ -4,12 +4,19 @@ What is computed, where in event time, when in processing time, and how refineme
 Importing this starts no JVM and does not import pyspark.
 """
 
+from strandline.connectors import Database, Files
 from strandline.errors import (
     CheckFailed,
     DataError,
     DescriptionError,
     ExpressionError,
+    MissingFile,
+    OwnershipError,
+    RunError,
+    SinkError,
+    SourceError,
     StateError,
+    StorageError,
     StrandlineError,
     TranscriptError,
 )
@@ -32,7 +39,7 @@ from strandline.model.aggregates import (
     TopK,
     Variance,
 )
-from strandline.model.flow import Arrival, Flow, Keyed, Stage, Stream
+from strandline.model.flow import Arrival, Keyed, Stage, Stream
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import (
     AfterAll,
@@ -51,6 +58,12 @@ from strandline.model.triggers import (
 from strandline.model.types import Schema
 from strandline.model.watermarks import Bounded, FromSource, Monotonic, Percentile, Policy
 from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session, Tumbling
+from strandline.running import Flow, Run
+from strandline.sinks.console import ConsoleSink as Console
+from strandline.sinks.foreach import ForeachTick
+from strandline.sinks.memory import MemorySink as Memory
+from strandline.sources.dataframe import DataFrameSource
+from strandline.sources.generator import Generator
 from strandline.sources.rows import Rows
 
 __version__ = "0.1.0"
@@ -69,16 +82,22 @@ __all__ = [
     "Bounded",
     "CheckFailed",
     "Collect",
+    "Console",
     "Count",
     "CustomWindow",
     "DataError",
+    "DataFrameSource",
+    "Database",
     "DescriptionError",
     "Distinct",
     "Ewma",
     "ExpressionError",
+    "Files",
     "First",
     "Flow",
+    "ForeachTick",
     "FromSource",
+    "Generator",
     "Global",
     "Hopping",
     "Instant",
@@ -86,24 +105,32 @@ __all__ = [
     "Last",
     "Max",
     "Mean",
+    "Memory",
     "Merge",
     "Min",
+    "MissingFile",
     "Monotonic",
     "Never",
     "OnEvent",
     "OrFinally",
+    "OwnershipError",
     "Percentile",
     "Policy",
     "Quantile",
     "Repeatedly",
     "Rows",
+    "Run",
+    "RunError",
     "SameWindow",
     "Schema",
     "Session",
+    "SinkError",
+    "SourceError",
     "Span",
     "Stage",
     "StateError",
     "StdDev",
+    "StorageError",
     "StrandlineError",
     "Stream",
     "Sum",

