@@ -103,7 +103,9 @@ def kept(frame: pl.DataFrame, chosen: Mask) -> pl.DataFrame:
 
 
 def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Frames of the same columns (at least one frame), one below the other and in one piece, as taking rows from it likes it.
+    """Frames of the same columns (at least one frame), one below the other.
+
+    Numbers then stand in one piece, from which rows are taken several times as fast as from two.
 
     >>> stacked([pl.DataFrame({"n": [1]}), pl.DataFrame({"n": [2]})])["n"].to_list()
     [1, 2]
