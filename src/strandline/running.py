@@ -13,7 +13,7 @@ from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from strandline.errors import CheckFailed, DescriptionError, OwnershipError, SinkError
+from strandline.errors import CheckFailed, DescriptionError, OwnershipError
 from strandline.model import flow as model
 from strandline.model.time import Span
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Until = Literal["forever", "caught_up", "end"]
 BACKOFF = Span.of("1s")
 LONGEST_BACKOFF = Span.of("1m")
-FINAL = (CheckFailed, DescriptionError, OwnershipError, SinkError)
+FINAL = (CheckFailed, DescriptionError, OwnershipError)
 """Failures that a restart cannot mend."""
 
 

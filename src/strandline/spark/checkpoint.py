@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from strandline.errors import RunError
+from strandline.model.time import Span
+from strandline.spark import clock
 from strandline.store.manifests import SparkPlace
 
+UNUSED = Span.of("1h")
 _COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
 
 
@@ -65,6 +68,9 @@ def make_checkpoint(parent: Path, head: SparkPlace | None, keep: str = "sources"
         if (old := parent / head.query / keep).is_dir():
             shutil.copytree(old, folder / keep)
     for other in parent.iterdir():
-        if other != folder and (head is None or other.name != head.query):
+        # A folder in use is written to with each batch; one that is not must be of a run that is over.
+        offsets = other / "offsets"
+        written = int((offsets if offsets.is_dir() else other).stat().st_mtime * 1_000_000)
+        if clock.now() - written > UNUSED and other != folder and (head is None or other.name != head.query):
             shutil.rmtree(other, ignore_errors=True)
     return Checkpoint(folder=folder, query=query)

@@ -2,6 +2,9 @@
 
 Its offset is `{"now": microseconds, "sources": {name: offset}}`: Spark's offset log pins the tick's processing time and
 how far every source is read, together. It moves with time alone, so that a tick happens when no data comes.
+
+Spark starts several short-lived processes for each query that only want to know this class. It travels to them by value
+(see `session`), and imports what it needs when it is asked to plan or to read: they need not import Strandline at all.
 """
 
 from __future__ import annotations
@@ -9,20 +12,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.types import StructType
 
-from strandline.sources.contract import Limit
-from strandline.spark import clock
-from strandline.spark.parcels import SCHEMA, batches
-from strandline.spark.program import Work, work_of
-from strandline.spark.reading import Context, read_part
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from strandline.sources.contract import Limit
+    from strandline.spark.program import Work
 
 FORMAT: Final = "strandline"
+MESSAGES: Final = "meta string, data binary"
+"""The columns of what tasks tell the driver."""
 CONTEXT: Final = "strandline.context"
 """The local property in which the driver gives tasks the context of their tick."""
 
@@ -37,7 +40,7 @@ class StrandlineSource(DataSource):
 
     def schema(self) -> str:
         """Messages for the driver."""
-        return SCHEMA
+        return MESSAGES
 
     def streamReader(self, schema: StructType) -> StrandlineReader:  # noqa: N802 - Spark's name
         """The reader that plans ticks and reads their parts."""
@@ -53,6 +56,8 @@ class StrandlineReader(DataSourceStreamReader):
     @property
     def work(self) -> Work:
         """The flow's program in this process."""
+        from strandline.spark.program import work_of
+
         return work_of(self.program)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -61,6 +66,9 @@ class StrandlineReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far the next tick goes. Processing time never stands still and never goes back, whatever the clock does."""
+        from strandline.sources.contract import Limit
+        from strandline.spark import clock
+
         now = max(int(start["now"]) + 1, int(clock.now()))
         limits = read_limits(self.limits)
         sources = {
@@ -87,6 +95,11 @@ class StrandlineReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a part, in a worker."""
+        from pyspark import TaskContext
+
+        from strandline.spark.parcels import batches
+        from strandline.spark.reading import Context, read_part
+
         source, part, order = partition.value
         task = TaskContext.get()
         assert task is not None, "Spark reads parts in tasks"
@@ -96,6 +109,8 @@ class StrandlineReader(DataSourceStreamReader):
 
 def read_limits(path: str) -> dict[str, Limit]:
     """What each source may take in the next tick, as the driver last said."""
+    from strandline.sources.contract import Limit
+
     try:
         told = json.loads(Path(path).read_text())
     except FileNotFoundError:

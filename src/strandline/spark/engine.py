@@ -90,6 +90,7 @@ class Engine:
     incarnation: str
     tasks: int
     started: Span
+    blocked: Span = Span(0)  # how long sinks have kept the run waiting
     small: int = SMALL
     move: Callable[..., dict[str, SourceState]] = move_sources
     endless: bool = False  # a play goes on behind the end of time
@@ -113,9 +114,12 @@ class Engine:
         made = self._begin(head, Instant(offsets["now"]))
         self._read(frame, made)
         places = self.places(offsets)
+        # A DataFrame source does not say what it has left: a tick without rows of its own is taken for the end.
+        unplaced = {node.name for node in sources_of(self.flow)} - set(places)
+        read_up = caught_up(places) and not any(each.source in unplaced for each in made.heard)
         sources = self.move(
-            self.flow, head, made.heard, places, now=made.now, running=Span(clock.elapsed() - self.started),
-            run=self.run, ending=ending and caught_up(places),
+            self.flow, head, made.heard, places, now=made.now, running=Span(clock.elapsed() - self.started - self.blocked),
+            run=self.run, ending=ending and read_up,
         )  # fmt: skip
         for name, state in sources.items():
             made.edges[name] = made.edges[name].moved_to(state.watermark)
@@ -126,7 +130,7 @@ class Engine:
             flow=self.flow.name, incarnation=self.incarnation, run=self.run, parent=None if head is None else head.digest,
             tick=Tick(number=made.tick, now=made.now, edges=made.edges), spark=place, sources=sources,
             stages=made.stages, sinks=self._sinks(made, pending), buckets=self.flow.buckets, finished=over and not self.endless,
-            journal=_journal(made, places), restarts=restarts,
+            journal=_journal(made, places, read_up=read_up), restarts=restarts,
         )  # fmt: skip
 
     def places(self, offsets: Mapping[str, Any]) -> Places:
@@ -239,7 +243,7 @@ class Engine:
         return refs
 
 
-def _journal(made: Made, places: Places) -> dict[str, Any]:
+def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
     heard = {each.source: Books() for each in made.heard}
     partitions: dict[str, dict[str, int]] = {}
     for each in made.heard:
@@ -253,6 +257,7 @@ def _journal(made: Made, places: Places) -> dict[str, Any]:
         "books": {name: asdict(books) for name, books in {**heard, **made.books}.items()},
         "panes": made.panes,
         "backlog": backlog,
+        "caught_up": read_up,
         "took": made.took,
         "written": made.written,
     }

@@ -18,9 +18,9 @@ from strandline.model.nodes import SourceNode, TransformNode
 from strandline.model.panes import HIDDEN
 from strandline.model.time import Instant
 from strandline.sources.contract import Piece
-from strandline.spark.datasource import CONTEXT
+from strandline.spark.datasource import CONTEXT, MESSAGES
 from strandline.spark.frames import from_batches, spark_schema, to_arrow
-from strandline.spark.parcels import SCHEMA, Parcel, batches, settle
+from strandline.spark.parcels import Parcel, batches, settle
 from strandline.spark.program import Outgoing, work_of
 from strandline.spark.reading import Context, packed, take_in
 from strandline.spark.stepping import Step, step
@@ -57,7 +57,7 @@ def through_transform(
     frame = spark.range(0, count, 1, count).mapInArrow(
         _unpacking(ordered, count, context.storage), spark_schema(dict(first.schema))
     )
-    return messages(node.function(frame).mapInArrow(_leading_on(program, place, context, before), SCHEMA))
+    return messages(node.function(frame).mapInArrow(_leading_on(program, place, context, before), MESSAGES))
 
 
 def _unpacking(parcels: Sequence[Parcel], count: int, storage: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -119,7 +119,7 @@ def from_dataframe(frame: DataFrame, flow: Flow, program: str, node: SourceNode)
             order = (place, task.partitionId())
             yield from batches(take_in(work_of(program), name, _pieces(found, partition_by), order, context))
 
-    return frame.select(*schema).mapInArrow(take, SCHEMA)
+    return frame.select(*schema).mapInArrow(take, MESSAGES)
 
 
 def _pieces(rows: pl.DataFrame, partition_by: str | None) -> Iterator[Piece]:

@@ -28,7 +28,6 @@ from strandline.store.storage import Storage
 
 INLINE: Final = 256 * 1024
 """A task whose parcels take no more bytes than this sends them with its message."""
-SCHEMA: Final = "meta string, data binary"
 _ARROW: Final = pa.schema([("meta", pa.string()), ("data", pa.binary())])
 
 

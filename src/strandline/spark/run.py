@@ -41,7 +41,7 @@ from strandline.spark.points import reach
 from strandline.spark.program import program_of
 from strandline.spark.publishing import Publishing, prepare
 from strandline.store.cleanup import clean
-from strandline.store.journal import write_record
+from strandline.store.journal import forget_records, write_record
 from strandline.store.layout import source_folder
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
@@ -49,6 +49,7 @@ from strandline.store.storage import Storage
 
 Until = Literal["forever", "caught_up", "end"]
 CLEAN_EVERY: Final = 10  # ticks
+RECORDS: Final = 10_000  # ticks that the journal tells of
 INCARNATION: Final = "incarnation"  # the file that holds it until there is a head
 
 
@@ -75,6 +76,7 @@ class Driver:
         self.draining = threading.Event()
         self.done = threading.Event()
         self.stopped = threading.Event()
+        self.ticking = threading.Lock()  # held while a tick is made
         self.failure: BaseException | None = None
         self.ticks = 0
         self.admission = Admission(target=Span(max(5 * options.batch_interval, 2_000_000)))
@@ -125,6 +127,7 @@ class Driver:
         query = self._start(checkpoint)
         try:
             while not self.done.wait(0.05):
+                self._stop_between_ticks()
                 if not query.isActive:
                     self.failure = self.failure or query.exception() or RunError(
                         "Spark's query ended by itself.", fix="Look at Spark's log; then start the flow again."
@@ -133,6 +136,12 @@ class Driver:
         finally:
             _stop(query)
             self.stopped.set()
+
+    def _stop_between_ticks(self) -> None:
+        """Stop at once if no tick is being made: the next one may be a long way off."""
+        if self.stopping.is_set() and self.ticking.acquire(blocking=False):
+            self.done.set()
+            self.ticking.release()
 
     def _start(self, checkpoint: Checkpoint) -> StreamingQuery:
         reader = self.spark.readStream.format(FORMAT).option("program", self.engine.text)
@@ -153,19 +162,24 @@ class Driver:
 
     def _on_batch(self, checkpoint: Checkpoint) -> Callable[[DataFrame, int], None]:
         def on_batch(frame: DataFrame, batch: int) -> None:
-            if self.done.is_set():
-                self.stopped.wait()  # nothing may begin any more: the query is about to be stopped
-                return
-            try:
-                self._tick(frame, checkpoint, batch)
-            except BaseException as error:  # the caller's thread raises it; Spark only needs to stop
-                self.failure = error
-                self.done.set()
-                raise
-            if self._is_over():
-                self.done.set()
+            with self.ticking:
+                if not self.done.is_set():
+                    self._guarded(frame, checkpoint, batch)
+                    return
+            self.stopped.wait()  # nothing may begin any more: the query is about to be stopped
 
         return on_batch
+
+    def _guarded(self, frame: DataFrame, checkpoint: Checkpoint, batch: int) -> None:
+        """Make a tick. What it raises is raised again in the caller's thread; Spark only needs to stop."""
+        try:
+            self._tick(frame, checkpoint, batch)
+        except BaseException as error:
+            self.failure = error
+            self.done.set()
+            raise
+        if self._is_over():
+            self.done.set()
 
     # -- one tick -----------------------------------------------------------------------------------------------
 
@@ -184,6 +198,7 @@ class Driver:
         reach("published", manifest.number)
         published = clock.elapsed()
         took = {"make": made - began, "commit": committed - made, "publish": published - committed}
+        self.engine.blocked = Span(self.engine.blocked + took["publish"])
         write_record(self.storage, manifest, took=took, delivered=delivered)
         reach("recorded", manifest.number)
         self._clean_up(manifest)
@@ -195,6 +210,7 @@ class Driver:
     def _clean_up(self, manifest: Manifest) -> None:
         if manifest.number % CLEAN_EVERY == 0:
             clean(self.storage, keep=self.options.retain, now=clock.now())
+            forget_records(self.storage, before=manifest.number - RECORDS, count=CLEAN_EVERY)
             reach("cleaned", manifest.number)
 
     def _ending(self) -> bool:
@@ -205,12 +221,7 @@ class Driver:
             return True
         if self.options.until == "forever" or self.head is None or self.head.spark is None:
             return False
-        journal = self.head.journal
-        # A DataFrame source does not say what it has left: a tick without rows of its is taken for the end.
-        silent = all(
-            journal["rows"].get(n.name) is None for n in sources_of(self.flow) if n.name not in journal["backlog"]
-        )
-        return self.options.until == "caught_up" and not any(journal["backlog"].values()) and silent
+        return self.options.until == "caught_up" and bool(self.head.journal["caught_up"])
 
     def _limit(self) -> None:
         rows = self.options.max_rows_per_tick or self.admission.limit

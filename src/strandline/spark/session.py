@@ -11,10 +11,11 @@ import zipfile
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from strandline.errors import RunError
-from strandline.spark.datasource import StrandlineSource
+from strandline.spark import datasource
 
 LEAST_JAVA: Final = 17
 SETTINGS: Final = {
@@ -39,7 +40,8 @@ def session(given: Any = None, *, name: str, master: str | None = None) -> Spark
         spark: SparkSession = given
     else:
         spark = _make(name, master)
-    spark.dataSource.register(StrandlineSource)
+    cloudpickle.register_pickle_by_value(datasource)  # type: ignore[no-untyped-call]
+    spark.dataSource.register(datasource.StrandlineSource)
     _ship(spark)
     return spark
 

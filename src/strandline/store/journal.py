@@ -53,6 +53,11 @@ def write_record(
     storage.create(f"{JOURNAL}{manifest.number:012}.json", json.dumps(record, sort_keys=True).encode())
 
 
+def forget_records(storage: Storage, *, before: int, count: int) -> None:
+    """Remove the records of the last so many ticks before one; done each so many ticks, none older is left."""
+    storage.delete(f"{JOURNAL}{tick:012}.json" for tick in range(max(0, before - count), before))
+
+
 def records(storage: Storage, *, since: int = 0) -> Iterator[dict[str, Any]]:
     """The records of ticks, from the oldest that is kept, in order."""
     for name in storage.names(JOURNAL):

@@ -1,0 +1,118 @@
+"""A run can be stopped, drained and tried again; time passes without data; a slow sink may fall behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+import strandline as sl
+from strandline.store.journal import records
+from strandline.store.storage import storage_at
+
+pytestmark = pytest.mark.slow
+PATIENCE = 120.0  # seconds; a wait ends as soon as what is waited for is there
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        threading.Event().wait(0.05)
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> sl.Stream:
+    (tmp_path / "in").mkdir()
+    at = pl.datetime_range(
+        pl.datetime(2026, 1, 1, 12), pl.datetime(2026, 1, 1, 12, 5), "1s", eager=True, time_zone="UTC", time_unit="us"
+    )
+    pl.DataFrame({"user": ["ann"] * len(at), "at": at}).write_parquet(tmp_path / "in" / "1.parquet")
+    source = sl.Files(str(tmp_path / "in")).read(format="parquet", schema="user string, at timestamp")
+    return sl.Flow("orders").source("orders", source, time="at", watermark=sl.Bounded("10s"))
+
+
+def per_minute(orders: sl.Stream, **options: Any) -> sl.Stage:
+    return orders.key_by("user").window(sl.Tumbling("1m"), **options).aggregate("per_minute", n=sl.Count())
+
+
+def running(stream: sl.Stream) -> sl.Flow:
+    assert isinstance(stream.flow, sl.Flow)
+    return stream.flow
+
+
+def test_a_run_between_two_ticks_stops_at_once_and_leaves_windows_open(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    shown = sl.Memory("shown")
+    per_minute(orders).sink("shown", shown, rows="append")
+    run = running(orders).run(state=tmp_path / "state", spark=spark, batch_interval="1h", wait=False)
+    eventually(lambda: run.progress["tick"] == 0)
+    run.stop()
+    assert not run.wait(PATIENCE).running
+    assert [row["n"] for row in shown.rows] == [60, 60, 60, 60]
+    assert run.progress["state_rows"] == {"per_minute": 2}
+
+
+def test_a_drain_shows_what_is_open_and_finishes_the_flow(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    shown = sl.Memory("shown")
+    per_minute(orders).sink("shown", shown, rows="append")
+    run = running(orders).run(state=tmp_path / "state", spark=spark, batch_interval="100ms", wait=False)
+    eventually(lambda: (run.progress["tick"] or 0) >= 1)
+    run.drain()
+    assert run.wait(PATIENCE).progress["finished"]
+    assert [row["n"] for row in shown.rows] == [60, 60, 60, 60, 60, 1]
+
+
+def test_a_processing_time_trigger_fires_although_no_data_comes(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    shown = sl.Memory("shown")
+    trigger = sl.AfterWatermark(early=sl.AfterProcessingTime("1s"))
+    per_minute(orders, trigger=trigger, mode="retracting").sink("shown", shown, rows="changelog")
+    run = running(orders).run(state=tmp_path / "state", spark=spark, batch_interval="100ms", wait=False)
+    eventually(lambda: any(row["pane_timing"] == "early" for row in shown.rows))
+    run.stop()
+    run.wait(PATIENCE)
+    assert sum(each["rows"] != {} for each in records(storage_at(tmp_path / "state"))) == 1
+
+
+def test_a_failed_run_is_tried_again_and_the_count_is_kept(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    seen: list[int] = []
+
+    def fail_once(frame: Any, tick: Any) -> None:
+        seen.append(frame.count())
+        if len(seen) == 1:
+            raise ValueError("not now")
+
+    per_minute(orders).sink("out", sl.ForeachTick(fail_once), rows="append")
+    run = running(orders).run(state=tmp_path / "state", spark=spark, until="caught_up", restarts=2)
+    assert seen == [4, 4]
+    assert run.progress["restarts"] == 1
+
+
+def test_a_sink_that_may_lag_gets_every_tick_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    flow, ticks, gate = sl.Flow("lagging"), [], threading.Event()
+
+    def slow(frame: Any, tick: Any) -> None:
+        assert gate.wait(PATIENCE)
+        ticks.append((tick.tick, frame.count()))
+
+    events = flow.source("events", sl.Generator(seed=1, rows=500, rate=10), time="at")
+    events.sink("slow", sl.ForeachTick(slow), rows="append", max_lag=10)
+    run = flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=100, wait=False)
+    eventually(lambda: run.progress["tick"] == 4)
+    gate.set()
+    run.wait(PATIENCE)
+    assert [tick for tick, _ in ticks] == sorted(tick for tick, _ in ticks)
+    assert sum(rows for _, rows in ticks) == 500
