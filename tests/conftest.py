@@ -23,12 +23,8 @@ settings.register_profile(
 settings.load_profile(LANE)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file's tests stay in one worker, for what they share; all that need Spark too, and first: they take longest."""
-    for item in items:
-        folder = item.path.parent.name
-        item.add_marker(pytest.mark.xdist_group("spark" if folder == "spark" else item.path.as_posix()))
+    """What needs Spark goes first: its files take longest, and the short ones fill the gaps at the end."""
     items.sort(key=lambda item: item.path.parent.name != "spark")
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,10 @@ def test_a_header_with_none_of_the_columns_is_rejected_once_with_the_name_of_the
     [(raw, reason)] = malformed_of(found)
     assert Path(raw).name == "a.csv"
     assert "the header names no column" in reason
+
+
+def test_intervals_are_read_as_the_file_sink_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"late_by": "PT1M30S"}\n{"late_by": "-P2DT0.5S"}\n{"late_by": "PT"}\n')
+    found = everything(reader_of(tmp_path, schema="late_by interval day to second"))
+    assert found == [(timedelta(seconds=90),), (-timedelta(days=2, seconds=0.5),)]

@@ -26,7 +26,7 @@ _BIGGEST: Final = 120
 def read_column(text: pl.Series, kind: Type) -> pl.Series:
     """A column of text in the type of its column; null where the text is null or does not fit.
 
-    Booleans are true and false, binary is base64, an interval is '1m30s' or whole microseconds, and arrays and structs
+    Booleans are true and false, binary is base64, an interval is '1m30s', 'PT1M30S' or microseconds, and arrays and structs
     are JSON.
 
     >>> read_column(pl.Series(["1.50", "1.505", None]), Type.of("decimal(5,2)")).to_list()
@@ -127,7 +127,7 @@ def _one_by_one(text: pl.Series, kind: Type) -> pl.Series:
 def _single(value: str, kind: Type) -> Any:
     try:
         if kind.name == "interval day to second":
-            return checked_value(kind, f"{value}us" if re.fullmatch(r"-?\d+", value) else value, "it")
+            return checked_value(kind, _span_text(value), "it")
         if kind.name == "binary":
             return base64.b64decode(value, validate=True)
         if kind.name == "decimal":
@@ -137,6 +137,19 @@ def _single(value: str, kind: Type) -> Any:
         return read_value(json.loads(value, parse_float=Decimal), kind)
     except (StrandlineError, ValueError, binascii.Error, RecursionError):
         return None
+
+
+def _span_text(value: str) -> str:
+    """A span as Strandline writes it, from whole microseconds or an ISO 8601 duration, which file sinks write.
+
+    >>> _span_text("-P2DT1H0.5S"), _span_text("90"), _span_text("1m30s")
+    ('-2d1h0.5s', '90us', '1m30s')
+    """
+    if re.fullmatch(r"-?\d+", value):
+        return f"{value}us"
+    if re.fullmatch(r"-?P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", value):
+        return value.replace("P", "").replace("T", "").lower()
+    return value
 
 
 _BY_TEXT: Final = ("decimal", "date", "timestamp", "timestamp_ntz", "interval day to second")
