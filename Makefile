@@ -21,7 +21,7 @@ demo: $(READY) ## Run a flow on Spark, kill it in the middle, and see that nothi
 	@$(JAVA) $(RUN) -m strandline demo
 
 test: style types ## Everything CI runs: check, plus the laws and what needs Spark (minutes)
-	$(JAVA) $(PYTEST) -n 2 --dist loadfile -m "not prove"
+	$(JAVA) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not prove"
 
 check: style types ## Style, types, import rings, fast tests: no JVM, under two minutes
 	$(PYTEST) -n 2 -q
@@ -42,7 +42,7 @@ docs: $(READY) ## Write the generated pages of docs/ again
 prove: $(READY) ## The long lane, outside CI: ten times the examples, freshly drawn; writes benchmarks/results/
 	@mkdir -p $(RESULTS)
 	@{ echo "# make prove, $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
-	   $(JAVA) STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadfile -m "" | sed "/^bringing up nodes/d"; } | tee $(RESULTS)/prove.txt
+	   $(JAVA) STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadfile --no-loadscope-reorder -m "" | sed "/^bringing up nodes/d"; } | tee $(RESULTS)/prove.txt
 
 lock: ## Resolve requirements.lock again from pyproject.toml (needs uv)
 	@command -v uv >/dev/null || { echo "error: uv is not installed."; echo "  fix: python3 -m pip install uv"; exit 1; }

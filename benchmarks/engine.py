@@ -126,7 +126,7 @@ def _expected(load: Workload) -> pl.DataFrame:
     step = 60_000_000
     windows = 60 if load.kind == "hopping" else 1
     query = f"""
-        with events as (select key, value, epoch_us(at) as us from {reader}('{load.pattern}')),
+        with events as (select key, value, epoch_us("at") as us from {reader}('{load.pattern}')),
         windows as (select key, value, (us // {step}) * {step} - w * {step} as s from events, range({windows}) t(w))
         select key, make_timestamp(s) as window_start, make_timestamp(s + {step * windows}) as window_end, count(*) as n, sum(value) as total
         from windows group by key, s"""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
 from strandline.model.flow import Flow, Stage, StageNode
 from strandline.model.time import Instant
 from strandline.model.triggers import AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, Repeatedly
-from strandline.model.windows import Global, Hopping, Tumbling, Window
-from strandline.testing import play
+from strandline.model.windows import Global, Hopping, Session, Tumbling, Window
+from strandline.testing import Events, play
 from strandline.testing.results import Played, Shown
-from strandline.testing.steps import as_tick
+from strandline.testing.steps import Step, as_tick
 from strandline.testing.strategies import SCHEMA, Case, cases, steps, windows
 from tests.lanes import examples
 from tests.laws.comparing import text
@@ -101,6 +102,20 @@ def test_a_window_of_any_kind_has_one_on_time_pane_at_most(case: Case) -> None:
     assert all(count == 1 for count in on_time.values())
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="a session that is shown and then grows within one tick, counted event by event: panes stand by window, so that "
+    "the withdrawal comes before what it withdraws; they should stand by the order of showing first",
+)
+def test_a_session_that_grows_again_within_a_tick_is_withdrawn_after_it_was_shown() -> None:
+    events = sl.Flow("grows").source("events", sl.Rows(schema="user string, at timestamp"), time="at")
+    session = events.key_by("user").window(
+        sl.Session(gap="5s"), trigger=sl.AfterCount(2, exact=True), mode="retracting", coalesce=False, allow_loss=True
+    )
+    rows = [{"user": "ann", "at": f"2026-01-01T12:00:{second}Z"} for second in (56, 52, 48)]
+    require_retractions_to_repeat_what_stands(session.aggregate("grown", n=sl.Count()), [Events(rows)])
+
+
 @settings(max_examples=examples(40))
 @given(st.data(), st.sampled_from(["tumbling", "hopping", "custom"]))
 def test_discarding_panes_add_up_to_the_accumulating_one(data: st.DataObject, kind: str) -> None:
@@ -119,9 +134,15 @@ def test_a_retraction_repeats_a_pane_that_stands_and_one_row_per_window_is_left(
     data: st.DataObject, window: Window
 ) -> None:
     case = data.draw(cases(window=window, mode="retracting", most=6))
+    # See below: what is wrong there is known.
+    assume(not (isinstance(window, Session) and "exact=True" in repr(case.stream.node)))
+    require_retractions_to_repeat_what_stands(case.stream, case.steps)
+
+
+def require_retractions_to_repeat_what_stands(stream: Stage, steps: Sequence[Step]) -> None:
     standing: dict[str, dict[str, str]] = {}
-    for pane in panes_of(play(case.stream, case.steps, runner="kernel")):
-        of_window = standing.setdefault(window_of(pane, case.stream), {})
+    for pane in panes_of(play(stream, steps, runner="kernel")):
+        of_window = standing.setdefault(window_of(pane, stream), {})
         exactly = text({name: value for name, value in pane.items() if name != "op"})
         if pane["op"] == "retract":
             assert of_window.pop(exactly, None), "a pane was withdrawn that did not stand"

@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 from strandline.model.triggers import KINDS as TRIGGERS
 from strandline.testing import Crash, play
 from strandline.testing.strategies import MODES
-from tests.lanes import examples
+from tests.lanes import LANE
 from tests.laws.comparing import differences
 from tests.laws.drawing import KINDS, Cell, Trial, trials
 
 pytestmark = pytest.mark.slow
+FLOWS = {"ci": 15, "prove": 1000}[LANE]  # each takes some seconds: two queries are started for it
 
 
 @st.composite
@@ -36,9 +37,7 @@ def restarted_trials(draw: st.DrawFn) -> Trial:
 
 def test_spark_and_the_kernel_agree_on_drawn_flows(spark: SparkSession) -> None:
     # Making an example smaller would take minutes: the one that differs is told as it was drawn.
-    @settings(
-        max_examples=examples(50), database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
-    )
+    @settings(max_examples=FLOWS, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     @given(restarted_trials())
     def agree(trial: Trial) -> None:
         kernel = play(trial.stream, trial.steps, runner="kernel", buckets=trial.buckets, tasks=trial.tasks)
