@@ -12,12 +12,13 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from strandline.errors import StateError
-from strandline.kernel.plan import Plan
+from strandline.kernel.plan import Plan, once_per_plan
 from strandline.model.aggregates import Aggregate, AnyAggregate, Merge, columns_of, takes_back
 from strandline.model.lineage import base_of
 from strandline.model.windows import CustomWindow
 
 
+@once_per_plan
 def fingerprint(plan: Plan) -> dict[str, str]:
     """What a stage's state means, part by part, so that it can be said which part differs.
 

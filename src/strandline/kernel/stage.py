@@ -10,10 +10,10 @@ import polars as pl
 
 from strandline.kernel.advance import Advanced, advance
 from strandline.kernel.frames import kept, stacked
-from strandline.kernel.hashing import hash_range
 from strandline.kernel.judge import raw_rows_within
 from strandline.kernel.plan import Plan
 from strandline.kernel.preaggregate import Books, Partials, preaggregate
+from strandline.kernel.shares import shares
 from strandline.kernel.state import State, from_bytes, to_bytes, together
 from strandline.kernel.unite import unite
 from strandline.model.ticks import Edge, Tick, output_watermark
@@ -46,7 +46,7 @@ class StageKernel:
         """Move the stage one tick on with these rows."""
         tick = Tick(number=self.number, now=now, edges={self.plan.stage.name: edge})
         partials = unite(self.plan, [preaggregate(self.plan, part, edge, now) for part in self._stretches(rows)])
-        parts = [self._part(partials, first, last, tick) for first, last in self._ranges()]
+        parts = [self._part(partials, first, last, tick) for first, last in shares(self.buckets, self.tasks)]
         self.state = parts[0].state if len(parts) == 1 else together([part.state for part in parts])
         self.number += 1
         holds = [part.hold for part in parts if part.hold is not None]
@@ -63,15 +63,6 @@ class StageKernel:
         """The rows that each task reads, in order of arrival."""
         cuts = [rows.height * n // self.tasks for n in range(self.tasks + 1)]
         return [rows[first:last] for first, last in pairwise(cuts)]
-
-    def _ranges(self) -> list[tuple[int, int]]:
-        """The hashes that each task owns: the buckets, in as many stretches as there are tasks."""
-        tasks = min(self.tasks, self.buckets)
-        cuts = [self.buckets * n // tasks for n in range(tasks + 1)]
-        return [
-            (hash_range(first, self.buckets)[0], hash_range(last - 1, self.buckets)[1])
-            for first, last in pairwise(cuts)
-        ]
 
     def _part(self, partials: Partials, least: int, greatest: int, tick: Tick) -> Advanced:
         if self.tasks == 1:

@@ -152,10 +152,10 @@ def used_columns(schema: Schema, columns: frozenset[str] | None) -> Schema:
     return Schema(tuple((name, kind) for name, kind in schema.columns if name in columns) or schema.columns[:1])
 
 
-def shares(start: int, end: int, wanted: int) -> list[tuple[int, int]]:
+def even_ranges(start: int, end: int, wanted: int) -> list[tuple[int, int]]:
     """A range cut into about equal ranges that are not empty, at most `wanted`.
 
-    >>> shares(0, 10, 3)
+    >>> even_ranges(0, 10, 3)
     [(0, 3), (3, 6), (6, 10)]
     """
     count = max(1, min(wanted, end - start))

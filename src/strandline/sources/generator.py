@@ -12,7 +12,7 @@ from strandline.errors import DescriptionError, told
 from strandline.model.options import require_boolean
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
-from strandline.sources.contract import Limit, Offset, Piece, Place, malformed_table, shares, used_columns
+from strandline.sources.contract import Limit, Offset, Piece, Place, even_ranges, malformed_table, used_columns
 from strandline.sources.drawing import Pace, draw
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class GeneratorReader:
             (partition, piece_low, piece_high, first)
             for partition, (low, high) in enumerate(spans)
             if high > low
-            for piece_low, piece_high in shares(low, high, max(1, round(wanted * (high - low) / total)))
+            for piece_low, piece_high in even_ranges(low, high, max(1, round(wanted * (high - low) / total)))
         ]
 
     def read(self, part: Any) -> Iterator[Piece]:

@@ -11,7 +11,7 @@ import polars as pl
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema
 from strandline.model.values import checked_row
-from strandline.sources.contract import Limit, Offset, Piece, Place, shares, used_columns
+from strandline.sources.contract import Limit, Offset, Piece, Place, even_ranges, used_columns
 
 if TYPE_CHECKING:
     from strandline.store.storage import Storage
@@ -72,7 +72,7 @@ class RowsReader:
 
     def parts(self, start: Offset, end: Offset, wanted: int) -> list[Any]:
         """Ranges of rows."""
-        return shares(start["rows"], end["rows"], wanted)
+        return even_ranges(start["rows"], end["rows"], wanted)
 
     def read(self, part: Any) -> Iterator[Piece]:
         """The rows of one range."""

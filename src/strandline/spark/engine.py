@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline.kernel.fingerprint import fingerprint
 from strandline.kernel.preaggregate import Books
+from strandline.kernel.shares import shares
 from strandline.model.flow import Flow
 from strandline.model.nodes import SinkNode, SourceNode, StageNode, TransformNode
 from strandline.model.partitions import SourceState
@@ -23,12 +24,11 @@ from strandline.spark import clock
 from strandline.spark.checkpoint import offsets_of
 from strandline.spark.datasource import CONTEXT
 from strandline.spark.hops import Message, messages, step_shares, through_transform
-from strandline.spark.outputs import digest_of, frame_bytes, write_output
+from strandline.spark.outputs import frame_bytes, joint_digest, write_output
 from strandline.spark.parcels import Parcel
 from strandline.spark.points import reach
 from strandline.spark.program import Program, Work
 from strandline.spark.reading import Context, Heard
-from strandline.spark.shares import shares
 from strandline.spark.stepping import Receipt, Step, step, touched
 from strandline.spark.ticking import Places, caught_up, edges_before, move_sources, origin_of
 from strandline.store.joining import record_of
@@ -216,7 +216,7 @@ class Engine:
                 outputs = self._outputs(node, made.parcels.pop(place, []), made.tick)
                 found[node.name] = SinkRecord(
                     outputs=tuple(outputs),
-                    digest=digest_of(outputs) if outputs else "",
+                    digest=joint_digest(outputs) if outputs else "",
                     pending=pending.get(node.name, ()),
                 )
         return found

@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from strandline.errors import RunError, StrandlineError
+from strandline.model.panes import HIDDEN
 from strandline.model.types import Schema, Type
 
 
@@ -38,13 +39,17 @@ def spark_schema(types: dict[str, pl.DataType]) -> StructType:
 
 
 def from_batches(batches: Iterable[pa.RecordBatch], types: dict[str, pl.DataType]) -> pl.DataFrame | None:
-    """What Spark gives a task, as a frame with these columns in this order; None if there was nothing."""
+    """What Spark gives a task, as a frame with these columns in this order; None if there was nothing.
+
+    Columns that travel unseen come behind them, as they are.
+    """
     found = [batch for batch in batches if batch.num_rows]
     if not found:
         return None
     frame = pl.from_arrow(pa.Table.from_batches(found))
     assert isinstance(frame, pl.DataFrame), "a table, and not an array, went in"
-    return frame.select(_as(name, frame.schema[name], kind) for name, kind in types.items())
+    hidden = [name for name in frame.columns if name.startswith(HIDDEN) and name not in types]
+    return frame.select(*(_as(name, frame.schema[name], kind) for name, kind in types.items()), *hidden)
 
 
 def _as(name: str, there: pl.DataType, kind: pl.DataType) -> pl.Expr:

@@ -15,14 +15,14 @@ from strandline.kernel.schema import polars_schema
 from strandline.model.flow import Flow
 from strandline.model.lineage import schema_of
 from strandline.model.nodes import SourceNode, TransformNode
-from strandline.model.panes import HIDDEN
 from strandline.model.time import Instant
 from strandline.sources.contract import Piece
 from strandline.spark.datasource import CONTEXT, MESSAGES
 from strandline.spark.frames import from_batches, spark_schema, to_arrow
-from strandline.spark.parcels import Parcel, batches, settle
-from strandline.spark.program import Outgoing, work_of
-from strandline.spark.reading import Context, packed, take_in
+from strandline.spark.parcels import Parcel, batches
+from strandline.spark.program import work_of
+from strandline.spark.reading import Context, take_in
+from strandline.spark.sending import send
 from strandline.spark.stepping import Step, step
 from strandline.store.storage import storage_at
 
@@ -80,27 +80,16 @@ def _leading_on(
         assert task is not None, "Spark runs this in tasks"
         node = work.nodes[place]
         assert isinstance(node, TransformNode)
-        given = list(rows)
-        frame = from_batches(given, _types(node, [f for batch in given[:1] for f in batch.schema.names]))
+        schema = schema_of(node)
+        assert schema is not None, "a resolved transform knows its columns"
+        frame = from_batches(rows, polars_schema(schema))
         if frame is None:
             return
-        found: dict[int, list[Outgoing]] = {}
-        for each in work.follow(place, frame, before, context.now):
-            found.setdefault(each.target, []).append(each)
-        ready = [p for target, outgoing in found.items() for p in packed(work, target, outgoing, context.shares)]
-        order = (place, task.partitionId())
-        settled = settle(ready, storage_at(context.storage), context.tick, order, work.sinks)
-        yield from batches(parcel.to_row() for parcel in settled)
+        outgoing, order = work.follow(place, frame, before, context.now), (place, task.partitionId())
+        sent = send(work, outgoing, storage_at(context.storage), context.tick, order, context.shares)
+        yield from batches(parcel.to_row() for parcel in sent)
 
     return lead_on
-
-
-def _types(node: TransformNode, names: Sequence[str]) -> dict[str, pl.DataType]:
-    """The columns behind a transform: its schema's, and those that travel unseen."""
-    schema = schema_of(node)
-    assert schema is not None, "a resolved transform knows its columns"
-    hidden: dict[str, pl.DataType] = {name: pl.Int64() for name in names if name.startswith(HIDDEN)}
-    return {**polars_schema(schema), **hidden}
 
 
 def from_dataframe(frame: DataFrame, flow: Flow, program: str, node: SourceNode) -> DataFrame:

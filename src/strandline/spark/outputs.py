@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Sequence
 
@@ -11,7 +10,7 @@ import polars as pl
 from strandline.errors import StateError
 from strandline.store.layout import output_file
 from strandline.store.records import OutputRef
-from strandline.store.storage import Storage
+from strandline.store.storage import Storage, digest_of
 
 
 def frame_bytes(rows: pl.DataFrame) -> bytes:
@@ -25,13 +24,13 @@ def write_output(storage: Storage, sink: str, tick: int, data: bytes, rows: int)
     """Rows for a sink, as an Arrow stream, durably, under a name that nobody else will use."""
     name = output_file(sink, tick)
     storage.create(name, data)
-    return OutputRef(file=name, rows=rows, nbytes=len(data), digest=hashlib.sha256(data).hexdigest())
+    return OutputRef(file=name, rows=rows, nbytes=len(data), digest=digest_of(data))
 
 
 def read_output(storage: Storage, ref: OutputRef) -> pl.DataFrame:
     """The rows of an output file; StateError when its bytes are not what was written."""
     data = storage.read(ref.file)
-    if hashlib.sha256(data).hexdigest() != ref.digest:
+    if digest_of(data) != ref.digest:
         raise StateError(
             f"The output file {ref.file} is damaged: its bytes are not those that the manifest names.",
             fix="Restore the file from a copy, or start from an earlier savepoint.",
@@ -39,6 +38,6 @@ def read_output(storage: Storage, ref: OutputRef) -> pl.DataFrame:
     return pl.read_ipc_stream(io.BytesIO(data))
 
 
-def digest_of(outputs: Sequence[OutputRef]) -> str:
+def joint_digest(outputs: Sequence[OutputRef]) -> str:
     """One digest for all that a tick gives a sink; the order counts."""
-    return hashlib.sha256("".join(ref.digest for ref in outputs).encode()).hexdigest()
+    return digest_of("".join(ref.digest for ref in outputs).encode())

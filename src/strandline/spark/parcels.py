@@ -19,9 +19,9 @@ import pyarrow as pa
 from strandline.kernel.plan import Plan
 from strandline.kernel.preaggregate import Books, Partials
 from strandline.kernel.segments import damaged
+from strandline.kernel.shares import Share
 from strandline.kernel.stage import share as share_of
 from strandline.spark.outputs import frame_bytes, read_output, write_output
-from strandline.spark.shares import Share
 from strandline.store.layout import staging_file
 from strandline.store.records import OutputRef
 from strandline.store.storage import Storage

@@ -10,12 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from strandline.errors import SinkError
 from strandline.model.flow import Flow
-from strandline.model.lineage import schema_of
 from strandline.model.nodes import SinkNode
+from strandline.model.sinks import delivered
 from strandline.model.time import Instant
-from strandline.model.types import Schema
 from strandline.sinks.contract import Delivery, Publisher, Target
 from strandline.spark.outputs import read_output
 from strandline.store.manifests import Manifest
@@ -163,19 +161,11 @@ def prepare(
     outlets = {}
     for node in flow.nodes:
         if isinstance(node, SinkNode):
+            schema = delivered(node)
+            assert schema is not None, "a resolved flow knows its columns"
             target = Target(
-                flow=flow.name, sink=node.name, incarnation=incarnation, schema=_schema(node), rows=node.rows,
+                flow=flow.name, sink=node.name, incarnation=incarnation, schema=schema, rows=node.rows,
                 key=node.key, acknowledged=acknowledged, spark=spark,
             )  # fmt: skip
             outlets[node.name] = Outlet(node, node.sink.prepare(target), storage, incarnation)
     return Publishing(outlets)
-
-
-def _schema(node: SinkNode) -> Schema:
-    whole = schema_of(node.parent)
-    if whole is None:
-        raise SinkError(
-            f"The columns of the sink {node.name!r} are not known.", fix="This is a fault of Strandline; report it."
-        )
-    wanted = [n for n in (node.columns or [name for name, _ in whole.columns]) if n != "op" or node.rows == "append"]
-    return Schema(tuple((name, whole[name]) for name in wanted))

@@ -11,15 +11,13 @@ import numpy as np
 import polars as pl
 
 from strandline.kernel.preaggregate import Books
-from strandline.kernel.unite import unite
 from strandline.model.flow import Arrival, SourceNode
 from strandline.model.panes import TIME
 from strandline.model.partitions import PartitionStats, gather, too_far
 from strandline.model.time import Instant
 from strandline.sources.contract import Piece
-from strandline.spark.parcels import Parcel, pack, pack_partials, settle
 from strandline.spark.program import Outgoing, Work
-from strandline.spark.shares import shares
+from strandline.spark.sending import send
 from strandline.store.storage import storage_at
 
 AT_ONCE: Final = 1_000_000  # rows that are summed up together; a greater part is taken in several turns
@@ -91,7 +89,7 @@ def take_in(
     intake = _Intake(work, source, context)
     for piece in pieces:
         intake.add(piece)
-    parcels = settle(intake.parcels(), storage_at(context.storage), context.tick, order, work.sinks)
+    parcels = send(work, intake.outgoing(), storage_at(context.storage), context.tick, order, context.shares)
     yield intake.heard.to_row()
     yield from (parcel.to_row() for parcel in parcels)
 
@@ -107,7 +105,7 @@ class _Intake:
         self.node = node
         self.heard = Heard(source)
         self.waiting: list[pl.DataFrame] = []
-        self.found: dict[int, list[Outgoing]] = {}
+        self.found: list[Outgoing] = []
 
     def add(self, piece: Piece) -> None:
         """Judge the rows of a piece, and keep them until there are enough to be worth summing up."""
@@ -115,7 +113,7 @@ class _Intake:
         self.waiting.append(rows)
         if rejected.height:
             for side in self.work.sides(self.place, "rejected"):
-                self._sort(self.work.follow(side, rejected, self._before, self.context.now))
+                self.found += self.work.follow(side, rejected, self._before, self.context.now)
         if sum(each.height for each in self.waiting) >= AT_ONCE:
             self._take_turn()
 
@@ -126,18 +124,13 @@ class _Intake:
     def _take_turn(self) -> None:
         batch = self.waiting[0] if len(self.waiting) == 1 else pl.concat(self.waiting)
         self.waiting = []
-        self._sort(self.work.follow(self.place, batch, self._before, self.context.now))
+        self.found += self.work.follow(self.place, batch, self._before, self.context.now)
 
-    def _sort(self, outgoing: Iterator[Outgoing]) -> None:
-        for each in outgoing:
-            self.found.setdefault(each.target, []).append(each)
-
-    def parcels(self) -> Iterator[Parcel]:
-        """Everything found, packed by where it goes."""
+    def outgoing(self) -> list[Outgoing]:
+        """Everything found."""
         if self.waiting:
             self._take_turn()
-        for target, found in self.found.items():
-            yield from packed(self.work, target, found, self.context.shares)
+        return self.found
 
     def _judged(self, piece: Piece) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows that have a usable time, with it beside them; and the others, each with the reason."""
@@ -168,16 +161,6 @@ class _Intake:
         if isinstance(self.node.time, Arrival):
             return pl.Series([int(self.context.now)], dtype=pl.Int64).new_from_index(0, rows.height)
         return rows[self.node.time].cast(pl.Int64)
-
-
-def packed(work: Work, target: int, found: list[Outgoing], wanted: int) -> list[Parcel]:
-    """What several turns of one task found for a node, as parcels."""
-    partials = [each.partials for each in found if each.partials is not None]
-    if partials:
-        plan = work.plan(target)
-        return pack_partials(plan, target, unite(plan, partials), shares(work.program.flow.buckets, wanted))
-    rows = pl.concat([each.rows for each in found if each.rows is not None])
-    return [pack(target, [rows])] if rows.height else []
 
 
 def _rejected(rows: pl.DataFrame, reasons: pl.Series, malformed: pl.DataFrame | None) -> pl.DataFrame:

@@ -31,9 +31,16 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
     before = schema_of(node.parent)
     assert before is not None, "nodes are resolved in order"
     hidden = _hidden(flow, node)
-    empty = spark.createDataFrame([], spark_schema({**polars_schema(before), **hidden}))
     try:
-        made = node.function(empty)
+        types = spark_schema({**polars_schema(before), **hidden})
+    except PySparkException as error:
+        raise RunError(
+            f"Rows cannot pass through the transform {node.name!r}: Spark has no type for what panes carry there for a "
+            f"later Merge ({', '.join(hidden)}).",
+            fix="Merge before the transform, or transform behind the stage that merges.",
+        ) from error
+    try:
+        made = node.function(spark.createDataFrame([], types))
     except PySparkException as error:
         raise RunError(
             f"The transform {node.name!r} does not fit its input ({before.text}): {error}",

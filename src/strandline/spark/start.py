@@ -23,7 +23,7 @@ from strandline.spark.session import session
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.probe import probe
 from strandline.store.savepoints import restore
-from strandline.store.storage import Storage, storage_at
+from strandline.store.storage import storage_at
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Start:
         head = Manifests(storage).head()
         if head is not None:
             require_compatible(flow, head, drop=self.drop)
-        _require_possible(spark, flow, storage)
+        _require_frames(spark, flow)
         return Driver(spark, flow, storage, self.options, restarts=max(restarts, head.restarts if head else 0))
 
 
@@ -90,7 +90,7 @@ def _require_sources(flow: Flow, head: Manifest, drop: tuple[str, ...]) -> None:
             )
 
 
-def _require_possible(spark: SparkSession, flow: Flow, storage: Storage) -> None:
+def _require_frames(spark: SparkSession, flow: Flow) -> None:
     for node in flow.nodes:
         if isinstance(node, SourceNode) and not hasattr(node.source, "reader"):
             _require_columns(spark, node)

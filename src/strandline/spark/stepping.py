@@ -12,13 +12,13 @@ from typing import Any
 
 from strandline.kernel.advance import Advanced, advance
 from strandline.kernel.preaggregate import Books, Partials
+from strandline.kernel.shares import Share
 from strandline.kernel.unite import unite
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant
-from strandline.spark.parcels import Parcel, open_partials, settle
+from strandline.spark.parcels import Parcel, open_partials
 from strandline.spark.program import Outgoing, Work
-from strandline.spark.reading import packed
-from strandline.spark.shares import Share
+from strandline.spark.sending import send
 from strandline.store.manifests import StageRecord
 from strandline.store.state_files import StatePart, open_state, write_state
 from strandline.store.storage import Storage, storage_at
@@ -74,16 +74,9 @@ def step(work: Work, task: Step, share: int) -> tuple[Receipt, list[Parcel]]:
     written = write_state(
         plan, storage, task.name, task.tick, moved.state, least, greatest, watermark=int(task.edge.after)
     )
-    found: dict[int, list[Outgoing]] = {}
-    for each in _led_on(work, task, moved, partials):
-        found.setdefault(each.target, []).append(each)
-    ready = [
-        parcel for target, outgoing in found.items() for parcel in packed(work, target, outgoing, len(task.shares))
-    ]
-    receipt = Receipt(
-        share=share, state=written, books=moved.books, hold=moved.hold, panes=moved.panes.height
-    )  # fmt: skip
-    return receipt, settle(ready, storage, task.tick, (task.stage, share), work.sinks)
+    receipt = Receipt(share=share, state=written, books=moved.books, hold=moved.hold, panes=moved.panes.height)
+    order = (task.stage, share)
+    return receipt, send(work, _led_on(work, task, moved, partials), storage, task.tick, order, len(task.shares))
 
 
 def _partials(work: Work, task: Step, share: int, storage: Storage) -> Partials:

@@ -12,7 +12,7 @@ from strandline.kernel.schema import polars_schema
 from strandline.model.flow import SourceNode
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
-from strandline.sources.contract import EVERY, MALFORMED, Limit, Offset, Piece, Place, shares
+from strandline.sources.contract import EVERY, MALFORMED, Limit, Offset, Piece, Place, even_ranges
 from strandline.testing.source import PlayedSource
 from strandline.testing.steps import Crash, Step, Tick, as_tick
 
@@ -113,7 +113,7 @@ class ScriptedReader:
         found: list[Any] = []
         for step in range(start["step"], end["step"]):
             for at, piece in enumerate(self.steps[step]):
-                cuts = shares(0, piece.rows.height, wanted) or [(0, 0)]
+                cuts = even_ranges(0, piece.rows.height, wanted) or [(0, 0)]
                 found += [(step, at, low, high) for low, high in cuts]
         return found
 

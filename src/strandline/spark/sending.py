@@ -1,0 +1,34 @@
+"""Send what a task found to those who need it: packed by where it goes, and small or in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from strandline.kernel.shares import shares
+from strandline.kernel.unite import unite
+from strandline.spark.parcels import Parcel, pack, pack_partials, settle
+from strandline.spark.program import Outgoing, Work
+from strandline.store.storage import Storage
+
+
+def send(
+    work: Work, outgoing: Iterable[Outgoing], storage: Storage, tick: int, order: tuple[int, ...], tasks: int
+) -> list[Parcel]:
+    """The parcels of one task, ready to travel; those for stages are cut for so many tasks where they are big."""
+    found: dict[int, list[Outgoing]] = {}
+    for each in outgoing:
+        found.setdefault(each.target, []).append(each)
+    ready = [parcel for target, mine in found.items() for parcel in _packed(work, target, mine, tasks)]
+    return settle(ready, storage, tick, order, work.sinks)
+
+
+def _packed(work: Work, target: int, found: Sequence[Outgoing], tasks: int) -> list[Parcel]:
+    """What several turns of one task found for a node."""
+    partials = [each.partials for each in found if each.partials is not None]
+    if partials:
+        plan = work.plan(target)
+        return pack_partials(plan, target, unite(plan, partials), shares(work.program.flow.buckets, tasks))
+    rows = pl.concat([each.rows for each in found if each.rows is not None])
+    return [pack(target, [rows])] if rows.height else []
