@@ -61,7 +61,7 @@ def _put_back(table: pl.DataFrame, asked: pl.DataFrame, mask: Mask) -> pl.DataFr
 
 
 def placed(fired: Fired, *, step: int = NOT_YET) -> pl.DataFrame:
-    """Panes with what they are ordered by: the window that fired, the step of the tick, the order within."""
+    """Panes with what they are ordered by: the step of the tick, the window that fired, the order within."""
     owner = fired.panes["__owner"].to_numpy()
     window = {"__hash": "hash", "__start": "window_start", "__end": "window_end"}
     firing = {name: fired.table[column].to_numpy()[owner] for name, column in window.items()}
@@ -91,10 +91,11 @@ def _less(frame: pl.DataFrame, late: pl.DataFrame, on: list[str], column: str) -
 
 
 def in_order(plan: Plan, parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """Panes by hash first, and not by slice as the state is.
+    """Panes by hash first, and not by slice as the state is; those of a key in the order of showing, then by window.
 
     Tasks own stretches of hashes, and however many there are, their panes one after the other are in this order. A
-    next stage that counts exactly takes it for the order of arrival.
+    next stage that counts exactly takes it for the order of arrival. A session that is shown, grows and is shown again
+    within a tick is withdrawn under its old bounds: after it was shown, whichever window comes first.
     """
     hidden = ["__hash", "__start", "__end", "__step", "__rank"]
     if not any(part.height for part in parts):
@@ -106,5 +107,5 @@ def in_order(plan: Plan, parts: list[pl.DataFrame]) -> pl.DataFrame:
     if plan.one_window_per_slice and (panes["__step"] == NOT_YET).all() and (panes["__rank"] == 1).all():
         # Windows come one slice after the other, each sorted by hash: runs that a stable sort has only to merge.
         return without(panes, hidden)[np.argsort(hashes, kind="stable")]
-    by = ["__hash", *plan.stage.keys, "__start", "__end", "__step", "__rank"]
+    by = ["__hash", *plan.stage.keys, "__step", "__start", "__end", "__rank"]
     return without(panes.sort(by, maintain_order=True, nulls_last=False), hidden)

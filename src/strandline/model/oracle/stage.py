@@ -282,8 +282,8 @@ class StageOracle:
         return window.end - 1 if found is None else found
 
     def _in_order(self, shown: list[tuple[Living, Pane]]) -> list[Pane]:
-        """By key and window; within a window in the order of showing, which sorting keeps."""
-        ordered = sorted(shown, key=lambda each: (hash_values(each[0].values), each[0].key, each[0].start, each[0].end))
+        """By key; those of a key in the order of showing, which sorting keeps: event by event, then window by window."""
+        ordered = sorted(shown, key=lambda each: (hash_values(each[0].values), each[0].key))
         return [pane for _, pane in ordered]
 
     # Forget.
