@@ -153,3 +153,21 @@ def test_older_formats_are_upgraded_one_step_at_a_time(monkeypatch: pytest.Monke
 def test_a_file_of_another_kind_is_refused() -> None:
     with pytest.raises(StateError, match="'state' rows, not 'due' rows"):
         decode(SAMPLE, kind="due")
+
+
+TEXTS = {
+    "string": pl.Series(["a", "bcd", "efghi", "j"]),
+    "array": pl.Series([["a"], ["b", "c"], [], ["d"]], dtype=pl.List(pl.String)),
+    "deep": pl.Series([[["a"]], [], [["b"], ["c", "d"]], [[]]], dtype=pl.List(pl.List(pl.String))),
+}
+
+
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("last", range(4))
+def test_equal_rows_give_equal_bytes_however_they_were_cut(
+    first: int, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "BLOCK_ROWS", 4)
+    whole = segment_of(rows([0, 1, 2, 3], TEXTS), slice=0, tick=1).within(first, last)
+    alone = segment_of(rows([0, 1, 2, 3], TEXTS)[first : last + 1], slice=0, tick=1)
+    assert encode([whole], kind="state") == encode([alone], kind="state")

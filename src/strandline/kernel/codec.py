@@ -150,18 +150,17 @@ def _block_entry(file: _File, block: Block) -> list[int]:
 
 
 def _canonical(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows with nothing in the bytes that no row can show: under nulls, and behind the last bit."""
+    """The same rows with nothing in the bytes that no row can show: under nulls, behind the last bit, outside a slice."""
     everything = pa.array(range(batch.num_rows), pa.int64()) if any(map(_hides_bytes, batch.columns)) else None
     columns = [column.take(everything) if _hides_bytes(column) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _hides_bytes(array: pa.Array) -> bool:
-    if array.null_count or pa.types.is_boolean(array.type):
+    """Arrow may write more of a slice than its rows: values up to the end of what it was cut from."""
+    if array.null_count or not pa.types.is_primitive(array.type) or pa.types.is_boolean(array.type):
         return True
-    if pa.types.is_struct(array.type):
-        return any(_hides_bytes(part) for part in array.flatten())
-    return pa.types.is_nested(array.type) and _hides_bytes(array.flatten())
+    return bool(array.get_total_buffer_size() > array.nbytes)
 
 
 def _current(file: pa.Buffer) -> pa.Buffer:
