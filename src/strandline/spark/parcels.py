@@ -11,6 +11,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import polars as pl
@@ -21,7 +22,7 @@ from strandline.kernel.preaggregate import Books, Partials
 from strandline.kernel.segments import damaged
 from strandline.kernel.shares import Share
 from strandline.kernel.stage import share as share_of
-from strandline.spark.outputs import frame_bytes, read_output, write_output
+from strandline.spark.outputs import read_output, write_output
 from strandline.store.layout import staging_file
 from strandline.store.records import OutputRef
 from strandline.store.storage import Storage
@@ -89,11 +90,15 @@ def pack(
     target: int, frames: Sequence[pl.DataFrame], *, books: Books | None = None, share: int | None = None
 ) -> Parcel:
     """Frames as a parcel that travels with its message."""
-    parts = [frame_bytes(frame) for frame in frames]
-    data = b"".join(parts)
+    buffer, ends = io.BytesIO(), [0]
+    for frame in frames:
+        frame.write_ipc_stream(buffer)
+        ends.append(buffer.tell())
+    data = buffer.getvalue()
+    lengths = tuple(end - start for start, end in pairwise(ends))
     return Parcel(
-        target=target, share=share, rows=frames[0].height, lengths=tuple(map(len, parts)), checksum=zlib.crc32(data),
-        books=books, data=data,
+        target=target, share=share, rows=frames[0].height, lengths=lengths, checksum=zlib.crc32(data), books=books,
+        data=data,
     )  # fmt: skip
 
 
@@ -151,7 +156,8 @@ def _staged(parcels: Sequence[Parcel], storage: Storage, tick: int) -> list[Parc
     for parcel in parcels:
         settled.append(replace(parcel, file=name, offset=at, data=None))
         at += parcel.nbytes
-    storage.create(name, [parcel.data or b"" for parcel in parcels])
+    # After a crash the tick is made anew, from new parcels: these need not outlive it.
+    storage.create(name, [parcel.data or b"" for parcel in parcels], durable=False)
     return settled
 
 
@@ -165,4 +171,6 @@ def batches(rows: Iterable[tuple[str, bytes]]) -> Iterator[pa.RecordBatch]:
 
 
 def _frame(buffer: pa.Buffer) -> pl.DataFrame:
-    return pl.read_ipc_stream(io.BytesIO(memoryview(buffer)))
+    """The frame in a buffer, whose bytes it goes on using."""
+    with pa.ipc.open_stream(buffer) as stream:
+        return pl.DataFrame(stream.read_all())

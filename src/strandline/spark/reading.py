@@ -144,11 +144,10 @@ class _Intake:
         good = known & ~far
         kept = rows.with_columns(times.alias(TIME))
         kept = kept if good.all() else kept.filter(pl.Series(good))
-        reasons = np.where(
-            far, f"the time is more than {_text(policy.max_future)} ahead of processing time", "the time is null"
-        )
         bad = ~good & ~mark
-        rejected = _rejected(rows.filter(pl.Series(bad)), pl.Series(reasons[bad], dtype=pl.String), piece.malformed)
+        ahead = f"the time is more than {_text(policy.max_future)} ahead of processing time"
+        reasons = pl.Series([ahead if each else "the time is null" for each in far[bad]], dtype=pl.String)
+        rejected = _rejected(rows.filter(pl.Series(bad)), reasons, piece.malformed)
         stats = gather(
             kept[TIME].to_numpy(), now, max_future=policy.max_future,
             asserted=None if asserted is None else asserted.drop_nulls().to_numpy(),

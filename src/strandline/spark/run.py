@@ -40,6 +40,7 @@ from strandline.spark.hops import from_dataframe
 from strandline.spark.points import reach
 from strandline.spark.program import program_of
 from strandline.spark.publishing import Publishing, prepare
+from strandline.spark.session import quick_logs
 from strandline.store.cleanup import clean
 from strandline.store.journal import forget_records, write_record
 from strandline.store.layout import source_folder
@@ -153,12 +154,10 @@ class Driver:
                 rows = node.source.build(self.spark)  # type: ignore[attr-defined]
                 frame = frame.unionAll(from_dataframe(rows, self.flow, self.engine.text, node))
         interval = self.options.batch_interval if self.options.until == "forever" else Span(0)
-        return (
-            frame.writeStream.foreachBatch(self._on_batch(checkpoint))
-            .option("checkpointLocation", str(checkpoint.folder))
-            .trigger(processingTime=f"{int(interval) // 1000} milliseconds")
-            .start()
-        )
+        writer = frame.writeStream.foreachBatch(self._on_batch(checkpoint))
+        writer = writer.trigger(processingTime=f"{int(interval) // 1000} milliseconds")
+        with quick_logs(self.spark):
+            return writer.option("checkpointLocation", str(checkpoint.folder)).start()
 
     def _on_batch(self, checkpoint: Checkpoint) -> Callable[[DataFrame, int], None]:
         def on_batch(frame: DataFrame, batch: int) -> None:

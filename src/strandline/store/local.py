@@ -41,10 +41,10 @@ class LocalStorage:
         object.__setattr__(self, "root", os.path.realpath(Path(root).expanduser()))
         object.__setattr__(self, "url", Path(self.root).as_uri())
 
-    def create(self, name: str, data: Buffers) -> bool:
+    def create(self, name: str, data: Buffers, *, durable: bool = True) -> bool:
         """Write a new file; False if the name exists."""
         path = self._path(name)
-        with self._told(name, "written"), _temporary(path, data) as written:
+        with self._told(name, "written"), _temporary(path, data, durable=durable) as written:
             try:
                 os.link(written, path)
                 return True
@@ -171,21 +171,22 @@ _FIXES: Final = {
 
 
 @contextmanager
-def _temporary(path: str, data: Buffers) -> Iterator[str]:
+def _temporary(path: str, data: Buffers, *, durable: bool = True) -> Iterator[str]:
     """A temporary file beside `path` with the data, forced to disk; gone afterwards, and then the folder is forced too."""
     folder = os.path.dirname(path)
     _make_folder(folder)
     written = os.path.join(folder, TEMPORARY + secrets.token_hex(8))
     try:
-        _write(written, data)
+        _write(written, data, durable=durable)
         yield written
     finally:
         with suppress(FileNotFoundError):  # it was renamed, or never made
             os.unlink(written)
-    _force_folder(folder)
+    if durable:
+        _force_folder(folder)
 
 
-def _write(path: str, data: Buffers) -> None:
+def _write(path: str, data: Buffers, *, durable: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         left = [piece for piece in buffers_of(data) if len(piece)]
@@ -195,7 +196,8 @@ def _write(path: str, data: Buffers) -> None:
                 count -= len(left.pop(0))
             if count:
                 left[0] = left[0][count:]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

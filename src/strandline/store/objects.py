@@ -34,7 +34,7 @@ class ObjectStorage:
     options: tuple[tuple[str, str], ...] = ()
     cache: Cache = field(default_factory=Cache, compare=False)
 
-    def create(self, name: str, data: Buffers) -> bool:
+    def create(self, name: str, data: Buffers, *, durable: bool = True) -> bool:
         """Write a new file by a conditional put; False if the name exists."""
         whole = b"".join(buffers_of(data))
         lost = False  # whether an answer was: then the name may be taken by ourselves

@@ -31,8 +31,11 @@ class Storage(Protocol):
     def url(self) -> str:
         """Where it is; equal urls are the same place."""
 
-    def create(self, name: str, data: Buffers) -> bool:
-        """Write a new file, durably and atomically. False, and nothing has changed, if the name exists."""
+    def create(self, name: str, data: Buffers, *, durable: bool = True) -> bool:
+        """Write a new file, durably and atomically. False, and nothing has changed, if the name exists.
+
+        `durable=False` is for what nobody asks for after a power failure.
+        """
 
     def replace(self, name: str, data: Buffers) -> None:
         """Write a file, durably and atomically, over what was there: for small control files."""
