@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from strandline.errors import StateError
 from strandline.kernel import codec, segments
 from strandline.kernel.codec import decode, encode
+from strandline.kernel.lookup import lookup
 from strandline.kernel.segments import Segment, segment_of
 
 EVERY_TYPE: dict[str, pl.Series] = {
@@ -123,9 +124,9 @@ def test_the_error_says_which_block_is_damaged_and_other_blocks_can_still_be_rea
     start = file.rindex(struct.pack("<QQ", 3, 4))
     broken = file[:start] + b"\x09" + file[start + 1 :]
     (segment,) = decode(broken)
-    assert segment.lookup(np.array([2], np.uint64)).height == 1
+    assert lookup([(segment, np.array([2], np.uint64))], {}).height == 1
     with pytest.raises(StateError, match=r"block 1 of segment 0 \(slice 7, ticks 2 to 3\)"):
-        segment.lookup(np.array([4], np.uint64))
+        lookup([(segment, np.array([4], np.uint64))], {})
 
 
 def test_a_newer_format_is_refused_with_what_to_do() -> None:

@@ -12,7 +12,8 @@ from strandline.errors import StateError
 from strandline.kernel import segments
 from strandline.kernel.codec import decode, encode
 from strandline.kernel.hashing import bucket_of, hash_range
-from strandline.kernel.segments import BLOCK_ROWS, Reads, Segment, lookup, segment_of
+from strandline.kernel.lookup import lookup
+from strandline.kernel.segments import BLOCK_ROWS, Reads, Segment, segment_of
 
 
 def state_rows(hashes: list[int]) -> pl.DataFrame:
@@ -23,6 +24,7 @@ def state_rows(hashes: list[int]) -> pl.DataFrame:
             "user": pl.Series([None if n % 7 == 3 else f"user-{n}" for n in number], dtype=pl.String),
             "window_start": number * 10,
             "window_end": number * 10 + 60,
+            "least": pl.Series([None if n % 11 == 5 else int(n) for n in number], dtype=pl.Int64),
             "items": pl.Series([[int(n)] * (n % 3) for n in number], dtype=pl.List(pl.Int64)),
         }
     )
@@ -39,6 +41,13 @@ def words(hashes: list[int]) -> np.ndarray:
     return np.unique(np.array(hashes, np.uint64))
 
 
+SCHEMA = state_rows([]).schema
+
+
+def found_in(segment: Segment, hashes: list[int], reads: Reads | None = None) -> pl.DataFrame:
+    return lookup([(segment, words(hashes))], SCHEMA, reads)
+
+
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that a few rows make many of them."""
@@ -49,7 +58,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_lookup_finds_the_rows_that_a_scan_finds(kept: list[int], asked: list[int], from_file: bool) -> None:
     rows = state_rows(kept)
     segment = segment_of(rows, slice=0, tick=1)
-    found = (stored(segment) if from_file else segment).lookup(words(asked))
+    found = found_in(stored(segment) if from_file else segment, asked)
     assert found.equals(rows.filter(pl.Series([h in asked for h in rows["hash"]], dtype=pl.Boolean)))
     assert found.schema == rows.schema
 
@@ -70,7 +79,7 @@ def test_a_part_is_searched_like_any_segment(kept: list[int], least: int, greate
     part = segment_of(state_rows(kept), 0, 1).within(least, greatest)
     again = segment_of(part.frame(), 0, 1)
     assert part == again == stored(part)
-    assert part.lookup(words(asked)).equals(again.lookup(words(asked)))
+    assert found_in(part, asked).equals(found_in(again, asked))
     assert part.within(least + 2, greatest - 2) == again.within(least + 2, greatest - 2)
 
 
@@ -85,7 +94,7 @@ def test_every_block_keeps_to_its_bounds_and_size(kept: list[int]) -> None:
 
 def test_a_lookup_over_several_segments_keeps_their_order() -> None:
     old, young = segment_of(state_rows([1, 2, 3]), 0, 1), segment_of(state_rows([2, 9]), 0, 2)
-    assert lookup([old, young], words([2, 9]))["hash"].to_list() == [2, 2, 9]
+    assert lookup([(old, words([2, 9])), (young, words([2, 9]))], SCHEMA)["hash"].to_list() == [2, 2, 9]
 
 
 def test_rows_that_are_not_sorted_are_refused() -> None:
@@ -104,7 +113,7 @@ def test_a_segment_is_equal_to_one_that_says_the_same() -> None:
 def test_only_blocks_that_can_hold_the_hash_are_opened_and_verified_once() -> None:
     segment = stored(segment_of(state_rows(list(range(400))), 0, 1))
     first, second = Reads(), Reads()
-    assert segment.lookup(words([17]), first).height == segment.lookup(words([17]), second).height == 1
+    assert found_in(segment, [17], first).height == found_in(segment, [17], second).height == 1
     assert first.blocks == second.blocks == 1
     assert second.bytes < first.bytes < segment.nbytes / 20
 
@@ -115,7 +124,7 @@ def test_a_lookup_in_a_great_segment_touches_little(monkeypatch: pytest.MonkeyPa
     rows = pl.DataFrame({"hash": spread, "window_end": np.zeros(300_000, np.int64), "n": np.ones(300_000)})
     segment = segment_of(rows, 0, 1)
     reads = Reads()
-    assert segment.lookup(spread[::3000], reads).height == 100
+    assert lookup([(segment, spread[::3000])], SCHEMA, reads).height == 100
     assert len(segment.blocks) == reads.blocks == 5
     assert reads.rows == 100
     assert reads.bytes < segment.nbytes / 100

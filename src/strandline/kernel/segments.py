@@ -57,6 +57,12 @@ class Content(ABC):
             self._columns[name] = array.to_numpy(zero_copy_only=True)
         return self._columns[name]
 
+    @cached_property
+    def plain(self) -> frozenset[str]:
+        """The columns that are numbers without nulls."""
+        columns = zip(self.schema.names, self.batch().columns, strict=True)
+        return frozenset(name for name, column in columns if _is_number(column.type) and not column.null_count)
+
 
 class MadeContent(Content):
     """Rows made in this process."""
@@ -136,28 +142,6 @@ class Block:
         part = self.cut(first, last)
         return replace(part, least_hash=max(least, self.least_hash), greatest_hash=min(greatest, self.greatest_hash))
 
-    def matching(self, hashes: NDArray[np.uint64], reads: Reads | None) -> pa.RecordBatch:
-        """The rows that have one of the sorted hashes: binary search, then only those rows are copied."""
-        column = self.column("hash", reads)
-        first = column.searchsorted(hashes, "left")
-        there = column[np.minimum(first, self.rows - 1)] == hashes if self.rows else np.zeros(len(hashes), np.bool_)
-        taken = self.content.batch().take(pa.array(self._run_of(column, first[there], hashes[there]) + self.start))
-        if reads is not None:
-            reads.blocks += 1
-            reads.rows += taken.num_rows
-            # The mean of all rows: to ask what Arrow took costs as much as taking it.
-            found = self.content.nbytes * taken.num_rows // max(self.content.rows, 1)
-            reads.bytes += found + 16 * len(hashes) * self.rows.bit_length()
-        return taken
-
-    def _run_of(
-        self, column: NDArray[np.generic], first: NDArray[np.int64], hashes: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
-        """All rows with these hashes, each of which is there from `first` on; mostly it is there once."""
-        if not (column[np.minimum(first + 1, self.rows - 1)] == hashes)[first + 1 < self.rows].any():
-            return first
-        return _ranges(first, column.searchsorted(hashes, "right") - first)
-
 
 class Origin(NamedTuple):
     """Where a segment was stored: its file, its number in it, and the range of hashes for which it was opened."""
@@ -198,20 +182,10 @@ class Segment:
         return self.blocks[0].content.schema
 
     @cached_property
-    def _hash_bounds(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def hash_bounds(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """The least and the greatest hash of each block."""
         least = np.array([block.least_hash for block in self.blocks], np.uint64)
         return least, np.array([block.greatest_hash for block in self.blocks], np.uint64)
-
-    def lookup(self, hashes: NDArray[np.uint64], reads: Reads | None = None) -> pl.DataFrame:
-        """The rows that have one of the hashes (sorted, each once), in the segment's order."""
-        return lookup([self], hashes, reads)
-
-    def matching(self, hashes: NDArray[np.uint64], reads: Reads | None = None) -> list[pa.RecordBatch]:
-        """The same rows as Arrow batches, one for each block that has some."""
-        least, greatest = self._hash_bounds
-        first, last = hashes.searchsorted(least, "left"), hashes.searchsorted(greatest, "right")
-        found = [self.blocks[i].matching(hashes[first[i] : last[i]], reads) for i in np.flatnonzero(last > first)]
-        return [batch for batch in found if batch.num_rows]
 
     def within(self, least: int, greatest: int) -> Segment:
         """The part whose hashes are from `least` to `greatest`, both included: row ranges, nothing is copied."""
@@ -245,7 +219,7 @@ def segment_of(frame: pl.DataFrame, slice: int, tick: int, last_tick: int | None
     """Cut rows sorted by hash into a segment of one tick (or, after a merge, of the ticks up to `last_tick`).
 
     >>> rows = pl.DataFrame({"hash": pl.Series([3, 5, 5, 9], dtype=pl.UInt64), "window_end": [10, 10, 20, 10]})
-    >>> segment_of(rows, slice=0, tick=1).lookup(np.array([4, 5], np.uint64))["window_end"].to_list()
+    >>> segment_of(rows, slice=0, tick=1).within(4, 5).frame()["window_end"].to_list()
     [10, 20]
     """
     hashes = frame["hash"].to_numpy()
@@ -273,14 +247,6 @@ def bounded(content: Content, start: int, rows: int) -> Block:
 def time_column(schema: pa.Schema) -> str:
     """The column whose bounds a block keeps."""
     return "due" if "due" in schema.names else "window_end"
-
-
-def lookup(segments: Sequence[Segment], hashes: NDArray[np.uint64], reads: Reads | None = None) -> pl.DataFrame:
-    """The rows of several segments (at least one) that have one of the hashes (sorted, each once), segment by segment.
-
-    One conversion for all of them: it costs more than finding a few rows does.
-    """
-    return frame_of([batch for segment in segments for batch in segment.matching(hashes, reads)], segments[0].schema)
 
 
 def damaged(what: str) -> StateError:
@@ -315,8 +281,5 @@ def frame_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pl.DataFra
     return frame
 
 
-def _ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """first[0], first[0] + 1, ... for counts[0] rows, then the same for the next."""
-    ends = counts.cumsum()
-    total = int(ends[-1]) if ends.size else 0
-    return np.arange(total) + np.repeat(first - (ends - counts), counts)
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

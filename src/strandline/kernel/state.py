@@ -16,6 +16,7 @@ from strandline.kernel.due import DueIndex
 from strandline.kernel.fingerprint import fingerprint, require_same
 from strandline.kernel.fire import closing
 from strandline.kernel.groups import Groups
+from strandline.kernel.lookup import lookup
 from strandline.kernel.merge import combine, newest
 from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.segments import Reads, Segment, frame_of, segment_of
@@ -96,15 +97,8 @@ class State:
         self, wanted: Mapping[int, Array], schema: Mapping[str, pl.DataType], reads: Reads | None = None
     ) -> pl.DataFrame:
         """The rows with these hashes in these slices, from the oldest to the youngest."""
-        batches = [
-            batch
-            for number, hashes in wanted.items()
-            for segment in self.slices.get(number, ())
-            for batch in segment.matching(hashes, reads)
-        ]
-        if not batches:
-            return pl.DataFrame(schema=schema)
-        return frame_of(batches, batches[0].schema)
+        asked = [(segment, hashes) for number, hashes in wanted.items() for segment in self.slices.get(number, ())]
+        return lookup(asked, schema, reads)
 
     def merged(self, plan: Plan, numbers: Iterable[int], *, watermark: int, budget: int = MERGE_BUDGET) -> State:
         """The same state with these slices in fewer segments: tiers of them are merged, as far as the budget of rows goes.
