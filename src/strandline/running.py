@@ -10,10 +10,11 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.util import find_spec
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from strandline.errors import CheckFailed, DescriptionError, OwnershipError
+from strandline.errors import CheckFailed, DescriptionError, OwnershipError, RunError
 from strandline.model import flow as model
 from strandline.model.time import Span
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strandline.spark.run import Driver
+    from strandline.spark.start import Start
     from strandline.store.manifests import Manifest
 
 Until = Literal["forever", "caught_up", "end"]
@@ -69,6 +71,7 @@ class Flow(model.Flow):
         if interval < 0:
             raise DescriptionError(f"batch_interval={interval.text!r} is negative.", fix="Give such as '1s'.")
         self.check()
+        _require_pyspark()
         from strandline.spark.run import Options
         from strandline.spark.start import Start
 
@@ -78,7 +81,7 @@ class Flow(model.Flow):
         start = Start(
             flow=self, state=state, spark=spark, options=options, from_savepoint=from_savepoint, drop=tuple(drop)
         )
-        run = Run(self.name, start.driver, restarts)
+        run = Run(self.name, start, restarts)
         run.begin()
         return run.wait() if wait else run
 
@@ -86,9 +89,9 @@ class Flow(model.Flow):
 class Run:
     """A flow that is running, or has run."""
 
-    def __init__(self, name: str, make: Callable[[int], Driver], restarts: int) -> None:
+    def __init__(self, name: str, start: Start, restarts: int) -> None:
         self.name = name
-        self._make, self._restarts_left = make, restarts
+        self._start, self._restarts_left = start, restarts
         self._driver: Driver | None = None
         self._ended = threading.Event()
         self._ordered: str | None = None
@@ -97,7 +100,7 @@ class Run:
 
     def begin(self) -> None:
         """Make the first driver, so that what is wrong is said here and now; then go on in a thread."""
-        self._driver = self._make(0)
+        self._driver = self._start.driver(0)
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> Run:
@@ -123,6 +126,11 @@ class Run:
     def running(self) -> bool:
         """Whether it is still running."""
         return not self._ended.is_set()
+
+    @property
+    def notes(self) -> list[str]:
+        """What starts anew because the flow was changed."""
+        return list(self._start.notes)
 
     @property
     def head(self) -> Manifest | None:
@@ -169,13 +177,21 @@ class Run:
                 self._restarts_left -= 1
                 clock.rest(pause)
                 pause = min(Span(2 * pause), LONGEST_BACKOFF)
-                self._driver = self._make(self._driver.restarts + 1)
+                self._driver = self._start.driver(self._driver.restarts + 1)
                 if self._ordered is not None:
                     getattr(self._driver, self._ordered)()
         except BaseException as error:
             self._failure = error
         finally:
             self._ended.set()
+
+
+def _require_pyspark() -> None:
+    if find_spec("pyspark") is None:
+        raise RunError(
+            "PySpark is not installed; flows are run on it.",
+            fix="Install it: pip install 'strandline[spark]'. To try a flow without Spark, use strandline.testing.play.",
+        )
 
 
 @contextmanager

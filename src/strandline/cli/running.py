@@ -58,6 +58,8 @@ def run(
                 max_rows_per_tick=max_rows_per_tick, restarts=restarts, drop=drop or (), acknowledged=acknowledge,
                 wait=False,
             )  # fmt: skip
+            for note in running.notes:
+                say(note)
             with follower.following(running):
                 running.wait()
         except StrandlineError:

@@ -1,4 +1,4 @@
-"""What a stage's state means, as text: state is taken up only by a stage that would have written the same.
+"""What a stage's state means, as text: state is taken up only by a stage that means the same by it.
 
 Columns alone do not tell: minutes and hours are counted in the same columns. The stage's name is left out, because the
 one who keeps the state goes by it; and so is what leaves no trace in state, such as `allow_loss`.
@@ -16,6 +16,8 @@ from strandline.kernel.plan import Plan, once_per_plan
 from strandline.model.aggregates import Aggregate, AnyAggregate, Merge, columns_of, takes_back
 from strandline.model.lineage import base_of
 from strandline.model.windows import CustomWindow
+
+_AGGREGATE = "aggregate "
 
 
 @once_per_plan
@@ -38,19 +40,27 @@ def fingerprint(plan: Plan) -> dict[str, str]:
         "retractions": "taken" if plan.taking_back else "none",
         "carried": ", ".join(plan.carry),
     }
-    return parts | {f"aggregate {name}": _aggregate(plan, aggregate) for name, aggregate in stage.aggregates}
+    return parts | {_AGGREGATE + name: _aggregate(plan, aggregate) for name, aggregate in stage.aggregates}
 
 
-def require_same(plan: Plan, written: Mapping[str, str]) -> None:
-    """Refuse state whose fingerprint is not this stage's, saying what differs."""
+def require_fitting(plan: Plan, written: Mapping[str, str]) -> tuple[str, ...]:
+    """Refuse state that this stage cannot take up, saying what differs; name the aggregates that were added since.
+
+    An added aggregate starts from nothing in the windows that are open. It is refused where what was shown or taken in
+    before will be taken back: it has no part in that.
+    """
     mine = fingerprint(plan)
     differing = [part for part in sorted({*mine, *written}) if mine.get(part) != written.get(part)]
-    if differing:
+    added = [part for part in differing if part.startswith(_AGGREGATE) and part not in written]
+    takes_back = plan.stage.mode == "retracting" or plan.taking_back
+    if differing != added or (added and takes_back):
         told = "; ".join(f"{part}: {_or_none(written, part)} there, {_or_none(mine, part)} here" for part in differing)
+        why = " An aggregate cannot be added where rows are taken back." if differing == added else ""
         raise StateError(
-            f"The state is not that of stage {plan.stage.name!r}, or the stage was changed: {told}.",
+            f"The state is not that of stage {plan.stage.name!r}, or the stage was changed: {told}.{why}",
             fix="Restore it under the flow that wrote it, or start this stage afresh under a new name.",
         )
+    return tuple(part.removeprefix(_AGGREGATE) for part in added)
 
 
 def canonical(value: Any) -> str:

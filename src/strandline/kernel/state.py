@@ -13,7 +13,7 @@ import polars as pl
 from strandline.errors import StateError
 from strandline.kernel.codec import decode_with_about, encode
 from strandline.kernel.due import DueIndex
-from strandline.kernel.fingerprint import fingerprint, require_same
+from strandline.kernel.fingerprint import fingerprint, require_fitting
 from strandline.kernel.fire import closing
 from strandline.kernel.groups import Groups
 from strandline.kernel.lookup import lookup
@@ -22,6 +22,7 @@ from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.segments import Reads, Segment, frame_of, segment_of
 from strandline.kernel.tiers import MERGE_BUDGET
 from strandline.kernel.tiers import plan as plan_merges
+from strandline.kernel.widen import widen
 
 Array = npt.NDArray[Any]
 
@@ -153,9 +154,9 @@ def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
     slices: dict[int, tuple[Segment, ...]] = {}
     due: dict[int, tuple[Segment, ...]] = {}
     about, segments = decode_with_about(data, kind="state")
-    require_same(plan, about)
+    added = require_fitting(plan, about)
     runs = [segment for segment in segments if segment.schema.names[0] == "due"]
-    rows = [segment for segment in segments if segment.schema.names[0] != "due"]
+    rows = [widen(plan, segment, added) for segment in segments if segment.schema.names[0] != "due"]
     require_columns(plan, rows)
     for target, found in ((due, runs), (slices, rows)):
         for segment in found:

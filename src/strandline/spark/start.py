@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from strandline.errors import RunError, StateError
-from strandline.kernel.fingerprint import require_same
+from strandline.kernel.fingerprint import require_fitting
 from strandline.kernel.plan import plan_stage
 from strandline.model.batch import as_batch
 from strandline.model.flow import Flow
@@ -36,6 +36,8 @@ class Start:
     options: Options
     from_savepoint: str | None
     drop: tuple[str, ...]
+    notes: list[str] = field(default_factory=list)
+    """What whoever starts the run should know."""
 
     def driver(self, restarts: int) -> Driver:
         """A driver that goes on from the head; it has looked at everything that can be known before the start."""
@@ -48,15 +50,16 @@ class Start:
         flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
         head = Manifests(storage).head()
         if head is not None:
-            require_compatible(flow, head, drop=self.drop)
+            self.notes = require_compatible(flow, head, drop=self.drop) or self.notes
         _require_frames(spark, flow)
         return Driver(spark, flow, storage, self.options, restarts=max(restarts, head.restarts if head else 0))
 
 
-def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()) -> None:
-    """Refuse a flow that cannot go on from this state; each reason is said by name.
+def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()) -> list[str]:
+    """Refuse a flow that cannot go on from this state, each reason by name; say what starts anew where it can.
 
-    A new stage starts empty. A stage that is gone needs consent; one that was changed is refused.
+    A new stage starts empty, and so does an added aggregate in the windows that are open. A stage that is gone needs
+    consent; one that was changed is refused.
     """
     if head.flow != flow.name:
         raise StateError(
@@ -69,15 +72,25 @@ def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()
             fix=f"Write Flow({flow.name!r}, buckets={head.buckets}): the number is fixed when state is made.",
         )
     stages = {node.name: node for node in flow.nodes if isinstance(node, StageNode)}
+    notes = [f"The stage {name!r} is new, and starts empty." for name in stages if name not in head.stages]
     for name, record in head.stages.items():
         if name in stages:
-            require_same(plan_stage(stages[name], carry=carried(flow, stages[name])), record.about)
+            added = require_fitting(plan_stage(stages[name], carry=carried(flow, stages[name])), record.about)
+            notes += [_starts_anew(name, aggregate, head) for aggregate in added]
         elif name not in drop:
             raise StateError(
                 f"The state has a stage {name!r} of {record.rows} rows, which the flow has no more.",
                 fix=f"Put it back, or give its state up: run(..., drop=[{name!r}]).",
             )
     _require_sources(flow, head, drop)
+    return notes
+
+
+def _starts_anew(stage: str, aggregate: str, head: Manifest) -> str:
+    return (
+        f"The aggregate {aggregate!r} of stage {stage!r} is new: windows that are open show it over the events after tick "
+        f"{head.number}."
+    )
 
 
 def _require_sources(flow: Flow, head: Manifest, drop: tuple[str, ...]) -> None:

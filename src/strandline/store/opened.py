@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from typing import Final
 
 from strandline.kernel.codec import decode_with_about
-from strandline.kernel.segments import Origin, Segment
+from strandline.kernel.segments import Segment
 from strandline.store.storage import Storage
 
 MOST_FILES: Final = 4096
@@ -24,7 +24,7 @@ class OpenedFiles:
     def __init__(self, most: int = MOST_FILES) -> None:
         self._most = most
         self._files: OrderedDict[Place, list[Segment]] = OrderedDict()
-        self._made: dict[Place, dict[Origin, Segment]] = {}
+        self._made: dict[Place, dict[Hashable, Segment]] = {}
         self._lock = threading.Lock()
 
     def segments(self, storage: Storage, file: str) -> list[Segment]:
@@ -41,16 +41,16 @@ class OpenedFiles:
                 self._drop(next(iter(self._files)))
         return found
 
-    def made(self, storage: Storage, origin: Origin, make: Callable[[], Segment]) -> Segment:
-        """What `make` gives for a part of a file that is open, made once."""
-        place = (storage.url, origin.file)
+    def made(self, storage: Storage, file: str, key: Hashable, make: Callable[[], Segment]) -> Segment:
+        """What `make` gives for a file that is open, made once for each key."""
+        place = (storage.url, file)
         with self._lock:
-            found = self._made.get(place, {}).get(origin)
+            found = self._made.get(place, {}).get(key)
         if found is None:
             found = make()
             with self._lock:
                 if place in self._files:
-                    self._made.setdefault(place, {})[origin] = found
+                    self._made.setdefault(place, {})[key] = found
         return found
 
     def keep(self, storage: Storage, files: Collection[str]) -> None:

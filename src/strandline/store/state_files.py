@@ -14,11 +14,12 @@ import polars as pl
 
 from strandline.kernel.codec import encode_parts
 from strandline.kernel.due import DueIndex
-from strandline.kernel.fingerprint import fingerprint, require_same
+from strandline.kernel.fingerprint import fingerprint, require_fitting
 from strandline.kernel.plan import Plan
 from strandline.kernel.segments import Origin, Segment, cut_blocks, damaged
 from strandline.kernel.state import INDEXES, State, require_columns
 from strandline.kernel.upcoming import upcoming
+from strandline.kernel.widen import missing_aggregates, widen
 from strandline.model.time import Instant
 from strandline.store.layout import state_file
 from strandline.store.opened import OPENED
@@ -61,12 +62,12 @@ def open_state(plan: Plan, storage: Storage, record: StageRecord | None, least: 
     """
     if record is None:
         return State()
-    require_same(plan, record.about)
+    require_fitting(plan, record.about)
     OPENED.keep(storage, {ref.file for ref in record.refs})
     slices: dict[int, list[Segment]] = {}
     # By age. Two that begin in one tick hold different windows, or the younger one was merged with later ticks.
     for ref in sorted(_met(record.segments, least, greatest), key=lambda ref: (ref.first_tick, ref.last_tick)):
-        segment = _cut(storage, ref, least, greatest)
+        segment = _cut(plan, storage, ref, least, greatest)
         if segment.rows:
             slices.setdefault(ref.slice, []).append(segment)
     require_columns(plan, {id(s.schema): s for segments in slices.values() for s in segments}.values())
@@ -87,10 +88,20 @@ def _stored(storage: Storage, ref: SegmentRef, kind: str) -> Segment:
     return segments[ref.at]
 
 
-def _cut(storage: Storage, ref: SegmentRef, least: int, greatest: int) -> Segment:
+def _cut(plan: Plan, storage: Storage, ref: SegmentRef, least: int, greatest: int) -> Segment:
     """The rows of a segment that are live and asked for."""
     origin = Origin(ref.file, ref.at, max(least, ref.least), min(greatest, ref.greatest))
-    return replace(_stored(storage, ref, "state").within(origin.least, origin.greatest), origin=origin)
+    return replace(_whole(plan, storage, ref).within(origin.least, origin.greatest), origin=origin)
+
+
+def _whole(plan: Plan, storage: Storage, ref: SegmentRef) -> Segment:
+    """A segment with the columns of all aggregates, also of those that were added after it was written."""
+    segment = _stored(storage, ref, "state")
+    added = missing_aggregates(plan, segment)
+    if not added:
+        return segment
+    made_of = (Origin(ref.file, ref.at), added)
+    return OPENED.made(storage, ref.file, made_of, lambda: widen(plan, segment, added))
 
 
 def _runs(storage: Storage, refs: Iterable[SegmentRef], least: int, greatest: int) -> Iterator[Segment]:
@@ -113,7 +124,7 @@ def _run_within(storage: Storage, ref: SegmentRef, origin: Origin) -> Segment:
         mine = pl.col("hash").is_between(pl.lit(origin.least, pl.UInt64), pl.lit(origin.greatest, pl.UInt64))
         return Segment(0, run.first_tick, run.last_tick, cut_blocks(run.frame().filter(mine)), origin)
 
-    return OPENED.made(storage, origin, filtered)
+    return OPENED.made(storage, origin.file, origin, filtered)
 
 
 def write_state(
