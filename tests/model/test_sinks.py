@@ -113,6 +113,9 @@ REFUSED: dict[str, Any] = {
         stage(**RETRACTING), rows="upsert", key="window_start"),
     "nothing says whose row is to be deleted": lambda: sunk(
         stage(sl.Session("1m"), **AGAIN).with_column("u", "upper(user)"), rows="upsert", key=["u", "window_start"]),
+    "would keep its old row": lambda: sunk(stage(**AGAIN).where("total > 5"), rows="upsert"),
+    "and total > 5\") asks for total": lambda: sunk(
+        stage(**AGAIN).select("user as u", "window_start", "window_end", "total").where("u > 'a' and total > 5"), rows="upsert"),
     "have a column 'op' of their own": lambda: sunk(
         orders("op string, at timestamp"), rows="upsert", key="op"),
     "and rows='changelog' writes another": lambda: sunk(orders("op string, at timestamp"), rows="changelog"),
@@ -135,6 +138,9 @@ ALLOWED: list[Any] = [
     lambda: sunk(stage(**RETRACTING), rows="changelog", columns=["user", "total"]),
     lambda: sunk(stage(**RETRACTING), rows="upsert", key=["user", "window_start"]),
     lambda: sunk(stage(sl.Session("1m"), **RETRACTING).with_column("u", "upper(user)"), rows="upsert"),
+    lambda: sunk(stage(**RETRACTING).where("total > 5"), rows="upsert"),
+    lambda: sunk(stage().where("total > 5"), rows="upsert"),
+    lambda: sunk(stage(**AGAIN).select("user as u", "window_start", "window_end").where("u > 'a'"), rows="upsert"),
     lambda: sunk(orders(), rows="upsert", key=["user"]),
     lambda: sunk(orders("op string, at timestamp")),
     lambda: sunk(stage().late, rows="upsert", key="user"),

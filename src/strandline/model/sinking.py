@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.errors import DescriptionError, StrandlineError, did_you_mean
-from strandline.model.chaining import windows_of
+from strandline.model.chaining import steps_to, windows_of
 from strandline.model.fitting import Problems
 from strandline.model.lineage import schema_of
-from strandline.model.nodes import SinkNode, StageNode, stage_before
+from strandline.model.nodes import SinkNode, StageNode, WhereNode, stage_before
 from strandline.model.sinks import OP, WINDOW, names_since, refines, shows_again
 from strandline.model.types import Schema
 from strandline.model.windows import CustomWindow, Global, Session, Window
@@ -171,6 +171,24 @@ def _merging(window: Window) -> bool:
     return isinstance(window, Session) or (isinstance(window, CustomWindow) and window.merging)
 
 
+def _filtered(sink: SinkNode, schema: Schema | None) -> Problems:
+    """A pane that no longer passes a filter leaves the row of the pane before it, which did."""
+    stage = stage_before(sink.parent)
+    if stage is None or sink.rows != "upsert" or not shows_again(stage):
+        return
+    for step in steps_to(sink.parent):
+        if isinstance(step, WhereNode):
+            names = names_since(stage, step.parent)
+            fixed = {names[name] for name in (*stage.keys, *WINDOW) if name in names}
+            if changing := sorted(step.condition.references - fixed):
+                yield DescriptionError(
+                    f"Before the sink {sink.name!r}, which upserts, .where({step.condition.text!r}) asks for "
+                    f"{', '.join(changing)}: a window of stage {stage.name!r} that is shown again, and does not pass any more, "
+                    "would keep its old row.",
+                    fix=f"Let {stage.name!r} be mode='retracting', or ask only for its keys and window.",
+                )
+
+
 def _foreign_op(sink: SinkNode, schema: Schema | None) -> Problems:
     """In a changelog or an upsert `op` is Strandline's word."""
     if sink.rows == "append" or schema is None or OP not in schema:
@@ -212,5 +230,6 @@ SINK_RULES: Final[tuple[Callable[[SinkNode, Schema | None], Problems], ...]] = (
     _deltas,
     _shared_key,
     _ghosts,
+    _filtered,
     _foreign_op,
 )
