@@ -45,9 +45,9 @@ def session(given: Any = None, *, name: str, master: str | None = None) -> Spark
         spark: SparkSession = given
     else:
         spark = _make(name, master)
+    _ship(spark)  # before the source is registered, which takes along what is shipped by then
     cloudpickle.register_pickle_by_value(datasource)  # type: ignore[no-untyped-call]
     spark.dataSource.register(datasource.StrandlineSource)
-    _ship(spark)
     return spark
 
 
