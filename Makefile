@@ -12,7 +12,12 @@ RESULTS := benchmarks/results
 # Put before what starts Spark: a Java that is new enough is found, or installed.
 JAVA = JAVA_HOME="$$(tools/java)"; export JAVA_HOME;
 
-.PHONY: help demo test check style types bench docs prove lock format clean
+# What the tests of the long lane say, into a file of this name: $(call prove,name,which tests)
+prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
+	STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadfile --no-loadscope-reorder -m "" $(2) \
+	| sed "/^bringing up nodes/d"; } | tee $(RESULTS)/$(1).txt
+
+.PHONY: help demo test check style types bench docs prove laws flows lock format clean
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,10 +44,13 @@ bench: $(READY) ## Measure the kernel against a plain Polars group_by
 docs: $(READY) ## Write the generated pages of docs/ again
 	$(RUN) -m docs.generate
 
-prove: $(READY) ## The long lane, outside CI: ten times the examples, freshly drawn; writes benchmarks/results/
-	@mkdir -p $(RESULTS)
-	@{ echo "# make prove, $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
-	   $(JAVA) STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadfile --no-loadscope-reorder -m "" | sed "/^bringing up nodes/d"; } | tee $(RESULTS)/prove.txt
+prove: laws flows chaos soak bench ## The long lane, outside CI: all of these, many hours; results are committed
+
+laws: $(READY) ## Ten times the examples of every law, freshly drawn (hours; no JVM); writes benchmarks/results/laws.txt
+	@$(call prove,laws,--ignore tests/spark)
+
+flows: $(READY) ## All transcripts and 1,000 drawn flows on Spark (hours); writes benchmarks/results/flows.txt
+	@$(JAVA) $(call prove,flows,tests/spark)
 
 lock: ## Resolve requirements.lock again from pyproject.toml (needs uv)
 	@command -v uv >/dev/null || { echo "error: uv is not installed."; echo "  fix: python3 -m pip install uv"; exit 1; }
