@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from strandline.errors import StateError
 from strandline.store.manifests import Manifest
 from strandline.store.storage import Storage
 
@@ -14,6 +15,9 @@ JOURNAL: Final = "journal/"
 
 def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Mapping[str, int]) -> dict[str, Any]:
     """What a tick did, as plain JSON. Spans are whole microseconds, watermarks microseconds since 1970.
+
+    `restarts` is how often the flow was started again. In the first tick of a run, `took` has its start too: from the
+    call until the head was published again ("resumed"), and until this tick was committed ("recovery").
 
     Law: made again from the same manifest it differs at most in how long things took.
     """
@@ -59,7 +63,18 @@ def forget_records(storage: Storage, *, before: int, count: int) -> None:
 
 
 def records(storage: Storage, *, since: int = 0) -> Iterator[dict[str, Any]]:
-    """The records of ticks, from the oldest that is kept, in order."""
+    """The records of ticks, from the oldest that is kept, in order; StateError names one that is damaged."""
     for name in storage.names(JOURNAL):
         if int(name.removeprefix(JOURNAL).removesuffix(".json")) >= since:
-            yield json.loads(storage.read(name))
+            yield _record(storage.read(name), name)
+
+
+def _record(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(data)
+    except ValueError as error:
+        raise StateError(
+            f"The record {name!r} of the journal is damaged: {error}.",
+            fix="Remove the file: the journal tells of ticks, and nothing that runs needs it.",
+        ) from error
+    return record
