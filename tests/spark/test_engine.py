@@ -77,6 +77,8 @@ def test_steps_in_tasks_of_spark_give_the_same_answer(
     flow, memories = flow_of()
     flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=1_500)
     assert answer(memories) == plain[0]
+    written = [name[:27] for name in storage_at(tmp_path).names("state/per_key/")]
+    assert max(map(written.count, written)) == 2  # a file for each of two tasks
 
 
 def test_rows_that_pass_through_pyspark_code_give_the_same_answer(

@@ -91,7 +91,7 @@ class Engine:
     tasks: int
     started: Span
     blocked: Span = Span(0)  # how long sinks have kept the run waiting
-    small: int = SMALL
+    small: int = field(default_factory=lambda: SMALL)
     move: Callable[..., dict[str, SourceState]] = move_sources
     endless: bool = False  # a play goes on behind the end of time
     work: Work = field(init=False)
