@@ -101,6 +101,19 @@ def test_a_failed_run_is_tried_again_and_the_count_is_kept(
     assert run.progress["restarts"] == 1
 
 
+def test_the_journal_says_how_often_a_flow_was_started_again_and_how_long_each_start_took(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    per_minute(orders).sink("shown", sl.Memory("shown"), rows="append")
+    for _ in range(2):
+        running(orders).run(state=tmp_path / "state", spark=spark, until="caught_up")
+    first, second = records(storage_at(tmp_path / "state"))
+    assert (first["restarts"], second["restarts"]) == (0, 1)
+    assert "resumed" not in first["took"]
+    assert 0 < second["took"]["resumed"] < second["took"]["recovery"]
+    assert first["took"]["recovery"] >= first["took"]["make"] + first["took"]["commit"]
+
+
 def test_a_sink_that_may_lag_gets_every_tick_in_order(spark: SparkSession, tmp_path: Path) -> None:
     flow, ticks, gate = sl.Flow("lagging"), [], threading.Event()
 

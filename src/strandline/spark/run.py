@@ -68,9 +68,13 @@ class Options:
 class Driver:
     """One attempt at running a resolved flow on a session: from the head until it stops, or fails."""
 
-    def __init__(self, spark: SparkSession, flow: Flow, storage: Storage, options: Options, *, restarts: int) -> None:
+    def __init__(
+        self, spark: SparkSession, flow: Flow, storage: Storage, options: Options, *, restarts: int, began: Span | None = None
+    ) -> None:  # fmt: skip
         self.spark, self.flow, self.storage, self.options = spark, flow, storage, options
         self.restarts = restarts
+        self.began = clock.elapsed() if began is None else began
+        self.starting: dict[str, int] = {}  # how long the start took, for the journal of the first tick
         self.manifests = Manifests(storage)
         self.head = self.manifests.head()
         self.stopping = threading.Event()
@@ -104,6 +108,8 @@ class Driver:
                 delivered = self.publishing.publish(self.head, again=True)
                 if "restored" not in self.head.journal:  # the run before may have died between commit and journal
                     write_record(self.storage, self.head, took={}, delivered=delivered)
+                self.starting["resumed"] = clock.elapsed() - self.began
+                reach("resumed", self.head.number)
             if self.head is None or not self.head.finished:
                 self._make_ticks()
         finally:
@@ -197,6 +203,8 @@ class Driver:
         reach("published", manifest.number)
         published = clock.elapsed()
         took = {"make": made - began, "commit": committed - made, "publish": published - committed}
+        if self.ticks == 0:
+            took |= {**self.starting, "recovery": committed - self.began}
         self.engine.blocked = Span(self.engine.blocked + took["publish"])
         write_record(self.storage, manifest, took=took, delivered=delivered)
         reach("recorded", manifest.number)

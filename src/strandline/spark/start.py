@@ -17,6 +17,7 @@ from strandline.model.flow import Flow
 from strandline.model.hashing import HASH_VERSION
 from strandline.model.lineage import carried
 from strandline.model.nodes import SourceNode, StageNode
+from strandline.spark import clock
 from strandline.spark.resolving import resolved
 from strandline.spark.run import Driver, Options
 from strandline.spark.session import session
@@ -41,6 +42,7 @@ class Start:
 
     def driver(self, restarts: int) -> Driver:
         """A driver that goes on from the head; it has looked at everything that can be known before the start."""
+        began = clock.elapsed()
         storage = storage_at(self.state)
         probe(storage)
         if self.from_savepoint is not None:
@@ -52,7 +54,8 @@ class Start:
         if head is not None:
             self.notes = require_compatible(flow, head, drop=self.drop) or self.notes
         _require_frames(spark, flow)
-        return Driver(spark, flow, storage, self.options, restarts=max(restarts, head.restarts if head else 0))
+        restarts = max(restarts, 0 if head is None else head.restarts + 1)
+        return Driver(spark, flow, storage, self.options, restarts=restarts, began=began)
 
 
 def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()) -> list[str]:
