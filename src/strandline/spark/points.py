@@ -1,4 +1,4 @@
-"""The named points of a tick, at which tests stop or kill the driver.
+"""The named points of a run and of a tick, at which tests stop or kill the driver.
 
 `STRANDLINE_AT="committed:7=SIGKILL"` sends the driver that signal when it reaches the point in tick 7 (`*`: in any tick).
 """
@@ -10,11 +10,13 @@ import signal
 from typing import Final
 
 POINTS: Final = (
+    "resumed",      # a run that goes on has published the head again; said of the head's tick
     "offsets",      # Spark has pinned what the tick reads
     "read",         # rows have become partials
     "ticked",       # the watermarks have moved
     "stepped",      # state and output files are written
     "committed",    # the manifest is created
+    "publishing",   # a sink has the tick's rows; others may not have them
     "published",    # every sink has the tick's rows
     "recorded",     # the journal has the tick
     "cleaned",      # what nobody needs any more is removed

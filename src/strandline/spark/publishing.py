@@ -16,6 +16,7 @@ from strandline.model.sinks import delivered
 from strandline.model.time import Instant
 from strandline.sinks.contract import Delivery, Publisher, Target
 from strandline.spark.outputs import read_output
+from strandline.spark.points import reach
 from strandline.store.manifests import Manifest
 from strandline.store.records import OutputRef, PendingTick
 from strandline.store.storage import Storage
@@ -136,6 +137,8 @@ class Publishing:
                 now = int(manifest.tick.now)
                 ticks.append(PendingTick(tick=manifest.number, now=now, outputs=record.outputs, digest=record.digest))
             outlet.add(ticks)
+            if ticks:
+                reach("publishing", manifest.number)
             done[name] = outlet.rows - before
         return done
 
