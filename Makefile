@@ -17,7 +17,7 @@ prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) c
 	STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadfile --no-loadscope-reorder -m "" $(2) \
 	| sed "/^bringing up nodes/d"; } | tee $(RESULTS)/$(1).txt
 
-.PHONY: help demo test check style types bench docs prove laws flows lock format clean
+.PHONY: help demo test check style types bench chaos docs prove laws flows lock format clean
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ types: $(READY) ## Mypy only: strict
 
 bench: $(READY) ## Measure the kernel against a plain Polars group_by
 	$(RUN) -m benchmarks.kernel
+
+chaos: $(READY) ## The crash matrix: 200 faults done to a flow on Spark (40 minutes); writes benchmarks/results/chaos.*
+	@$(JAVA) $(RUN) -m chaos
 
 docs: $(READY) ## Write the generated pages of docs/ again
 	$(RUN) -m docs.generate
