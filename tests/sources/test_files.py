@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strandline.errors import DataError, DescriptionError
+from strandline.errors import DataError, DescriptionError, StateError
 from strandline.sources.contract import EVERY, Limit, Place
 from strandline.sources.files import FileReader, FileSource
 from strandline.sources.lines import blocks, lines_of
@@ -131,6 +131,28 @@ def test_the_log_of_many_ticks_is_read_from_few_files(tmp_path: Path) -> None:
     assert again.log.files == reader.log.files
     assert len(LocalStorage(tmp_path / "state").names("joined/")) == 2
     assert numbers(everything(again)) == list(range(205))
+
+
+def test_a_log_with_any_byte_changed_or_cut_off_is_refused_by_name(tmp_path: Path) -> None:
+    put(tmp_path / "in", "a.json", range(3))
+    storage = LocalStorage(tmp_path / "log")
+    source = FileSource(tmp_path / "in", format="json", schema=SCHEMA)
+    end = source.reader(storage).latest({"files": 0, "of": 0}, NO_LIMIT)
+    name = "log/000000000000.json"
+    whole = storage.read(name)
+    for at in range(len(whole)):
+        for data in (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], whole[:at] + whole[at + 1 :]):
+            storage.replace(name, data)
+            if json_or_none(data) != json.loads(whole):  # a blank less between two words is no damage
+                with pytest.raises(StateError, match=name):
+                    source.reader(storage).latest(end, NO_LIMIT)
+
+
+def json_or_none(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
 
 
 def test_a_folder_that_has_settled_is_listed_again_when_it_changes(tmp_path: Path) -> None:

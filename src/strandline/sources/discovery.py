@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -54,7 +55,7 @@ class DiscoveryLog:
         while to is None or len(self.files) < to:
             if not self.storage.exists(_entry(self.entries)):
                 break
-            self._take(json.loads(self.storage.read(_entry(self.entries))), self.entries)
+            self._take(self._read(_entry(self.entries)))
             self.entries += 1
         if to is not None and len(self.files) < to:
             raise StateError(
@@ -69,34 +70,31 @@ class DiscoveryLog:
         while new:
             batch = new[:_BATCH]
             if self.storage.create(_entry(self.entries), _encode(batch)):
-                self._take({"version": _VERSION, "files": batch}, self.entries)
+                self._take(batch)
                 self.entries += 1
                 self._join()
             else:  # another process was faster: what it found has its numbers now
                 self.follow()
             new = [file for file in new if file.path not in self.seen]
 
-    def _take(self, entry: dict[str, Any], number: int) -> None:
-        if entry.get("version") != _VERSION:
-            raise StateError(
-                f"Entry {number} of the log of files in {self.storage.url} has the version {entry.get('version')!r}.",
-                fix="Use a version of Strandline that knows it, or restore the state.",
-            )
-        for path, size, changed in entry["files"]:
-            self.files.append(Found(path, size, changed))
-            self.seen.add(path)
+    def _read(self, name: str) -> list[Found]:
+        return _decode(self.storage.read(name), f"{name} of the log of files in {self.storage.url}")
+
+    def _take(self, found: Iterable[Found]) -> None:
+        for file in found:
+            self.files.append(file)
+            self.seen.add(file.path)
 
     def _join(self) -> None:
         """Keep each hundred entries in one file too, so that a start need not open every one."""
         if self.entries % _JOINED == 0:
             numbers = range(self.entries - _JOINED, self.entries)
-            files = [file for n in numbers for file in json.loads(self.storage.read(_entry(n)))["files"]]
+            files = [file for n in numbers for file in self._read(_entry(n))]
             self.storage.create(_joined(self.entries // _JOINED - 1), _encode(files))
 
     def _read_joined(self) -> None:
         while self.storage.exists(_joined(self.entries // _JOINED)):
-            number = self.entries // _JOINED
-            self._take(json.loads(self.storage.read(_joined(number))), number)
+            self._take(self._read(_joined(self.entries // _JOINED)))
             self.entries += _JOINED
 
 
@@ -108,8 +106,34 @@ def _joined(number: int) -> str:
     return f"joined/{number:012d}.json"
 
 
-def _encode(files: Iterable[Iterable[Any]]) -> bytes:
-    return json.dumps({"version": _VERSION, "files": [list(file) for file in files]}).encode()
+def _encode(files: Iterable[Found]) -> bytes:
+    told = [list(file) for file in files]
+    return json.dumps({"version": _VERSION, "checksum": _checksum(told), "files": told}).encode()
+
+
+def _decode(data: bytes, name: str) -> list[Found]:
+    """The files of an entry; StateError if its bytes are not what was written: a file might be read twice, or never."""
+    try:
+        told = json.loads(data)
+        version, checksum, files = told["version"], told["checksum"], told["files"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(f"{name} cannot be read: {error!r}") from error
+    if version != _VERSION:
+        raise StateError(
+            f"The entry {name} has the version {version!r}.",
+            fix="Use a version of Strandline that knows it, or restore the state.",
+        )
+    if checksum != _checksum(files):
+        raise _damaged(f"{name} does not have the checksum it was written with")
+    return [Found(*file) for file in files]
+
+
+def _checksum(files: list[Any]) -> int:
+    return zlib.crc32(json.dumps(files).encode())
+
+
+def _damaged(what: str) -> StateError:
+    return StateError(f"The entry {what}.", fix="Restore the file from a copy, or start from a savepoint in a fork.")
 
 
 @dataclass(slots=True, eq=False)
