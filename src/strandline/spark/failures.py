@@ -9,7 +9,7 @@ from strandline import errors
 from strandline.errors import RunError, StrandlineError
 
 _OURS: Final = re.compile(r"strandline\.errors\.(\w+): (.*?)\n\s*fix: ([^\n]*)", re.DOTALL)
-_PYTHON: Final = re.compile(r"(?:^|\n)\s*(\w*(?:Error|Exception)): ([^\n]*)")
+_PYTHON: Final = re.compile(r"(?:^|\n)\s*(?:\w+\.)*(\w*(?:Error|Exception)): ([^\n]*)")
 
 
 def told_by(failure: BaseException) -> BaseException:

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from strandline.errors import StateError
+from strandline.spark.failures import told_by
+
+TRACE = 'Failed when Python streaming data source perform latestOffset: Traceback:\n  File "x.py", line 3\n'
+
+
+def test_an_error_of_ours_comes_back_as_itself() -> None:
+    told = told_by(RuntimeError(f"{TRACE}strandline.errors.StateError: It is damaged.\n  fix: Mend it.\n"))
+    assert (type(told), told.args) == (StateError, ("It is damaged.", "Mend it."))
+
+
+def test_an_error_of_a_library_is_told_by_its_last_line() -> None:
+    told = told_by(RuntimeError(f"{TRACE}json.decoder.JSONDecodeError: Expecting value\n"))
+    assert "JSONDecodeError: Expecting value" in str(told)
