@@ -52,6 +52,19 @@ def test_any_tool_reads_the_files_of_ticks(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "tick-*.parquet").height == 4
 
 
+@pytest.mark.parametrize("name", ["_log/000000000001.json", "data"])
+def test_a_byte_that_changed_in_a_log_or_in_its_files_is_found_when_it_is_read(name: str, tmp_path: Path) -> None:
+    publish(FileSink(tmp_path, layout="log"), 1, 2)
+    path = sorted((tmp_path / "data").iterdir())[1] if name == "data" else tmp_path / name
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(SinkError, match=path.name):
+            read_files(tmp_path)
+    path.write_bytes(whole)
+    assert read_files(tmp_path).height == 4
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_changelog_has_op(layout: Any, tmp_path: Path) -> None:
     sink = FileSink(tmp_path, format="json", layout=layout)

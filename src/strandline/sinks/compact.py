@@ -69,7 +69,7 @@ def _runs(snapshot: Snapshot, target_bytes: int) -> list[list[DataFile]]:
 def _swapped(storage: Storage, owner: Owner, run: list[DataFile]) -> Snapshot | None:
     """Name one file in place of the run's; None if another compaction already did."""
     try:
-        parts = [storage.read(file.name) for file in run]
+        parts = [filelog.read_data(storage, file) for file in run]
     except MissingFile:
         return None
     data = FORMATS[owner.format].join(parts, owner.schema)
@@ -79,13 +79,12 @@ def _swapped(storage: Storage, owner: Owner, run: list[DataFile]) -> Snapshot | 
         if not names <= {file.name for file in snapshot.files}:
             return None
         number = snapshot.entry + 1
-        name = filelog.write_data(storage, number, owner.format, data)
-        new = DataFile(
-            name=name, rows=sum(file.rows for file in run), nbytes=sum(memoryview(piece).nbytes for piece in data),
-            first=min(file.first for file in run), last=max(file.last for file in run),
+        new = filelog.write_data(
+            storage, number, owner.format, data,
+            rows=sum(file.rows for file in run), first=min(file.first for file in run), last=max(file.last for file in run),
         )  # fmt: skip
         entry = Entry(entry=number, marker=snapshot.marker, add=(new,), remove=tuple(file.name for file in run))
         after = filelog.write_entry(storage, snapshot, entry, snapshot=True)
         if after is not None:
             return after
-        storage.delete([name])
+        storage.delete([new.name])

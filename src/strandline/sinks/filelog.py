@@ -16,13 +16,14 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from strandline.errors import MissingFile, SinkError
 from strandline.sinks.contract import Marker
-from strandline.store.storage import Buffers, Storage
+from strandline.store.storage import Buffers, Storage, buffers_of
 
 VERSION: Final = 1
 LOG: Final = "_log/"
@@ -42,6 +43,7 @@ class DataFile:
     nbytes: int
     first: int
     last: int
+    checksum: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +57,9 @@ class Entry:
     files: tuple[DataFile, ...] | None = None
 
     def to_bytes(self) -> bytes:
-        """As JSON."""
-        return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"), ensure_ascii=False).encode()
+        """As JSON, with a checksum of it."""
+        said = asdict(self)
+        return _json({"version": VERSION, "checksum": zlib.crc32(_json(said)), **said})
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Entry:
@@ -68,6 +71,9 @@ class Entry:
                     f"The log entry {name!r} has version {said['version']}; this release knows version {VERSION}.",
                     fix="Use the release that wrote it.",
                 )
+            body = {name: value for name, value in said.items() if name not in ("version", "checksum")}
+            if zlib.crc32(_json(body)) != said["checksum"]:
+                raise ValueError("it does not have the checksum it was written with")
             files = None if said["files"] is None else _files(said["files"])
             marker = None if said["marker"] is None else Marker(**said["marker"])
             return cls(
@@ -136,11 +142,26 @@ def follow(storage: Storage, snapshot: Snapshot) -> Snapshot:
     return snapshot
 
 
-def write_data(storage: Storage, number: int, extension: str, data: Buffers) -> str:
-    """Write a data file for the entry of this number; its name."""
-    name = f"{DATA}{number:012}-{secrets.token_hex(8)}.{extension}"
+def write_data(storage: Storage, entry: int, extension: str, data: Buffers, **about: int) -> DataFile:
+    """Write a data file for the entry of this number; `about` are its rows and ticks."""
+    name = f"{DATA}{entry:012}-{secrets.token_hex(8)}.{extension}"
+    pieces = buffers_of(data)
     storage.create(name, data)
-    return name
+    checksum = 0
+    for piece in pieces:
+        checksum = zlib.crc32(piece, checksum)
+    return DataFile(name=name, nbytes=sum(piece.nbytes for piece in pieces), checksum=checksum, **about)
+
+
+def read_data(storage: Storage, file: DataFile) -> bytes:
+    """The bytes of a data file; SinkError if they are not those that were written."""
+    data = storage.read(file.name)
+    if zlib.crc32(data) != file.checksum:
+        raise SinkError(
+            f"The file {file.name!r} in {storage.url} does not have the checksum it was written with.",
+            fix="Restore the file from a copy.",
+        )
+    return data
 
 
 def write_entry(storage: Storage, before: Snapshot, entry: Entry, *, snapshot: bool = False) -> Snapshot | None:
@@ -201,6 +222,10 @@ def _snapshot_at(storage: Storage, head: int) -> Snapshot:
     for entry in reversed(entries):
         snapshot = snapshot.after(entry)
     return snapshot
+
+
+def _json(said: dict[str, Any]) -> bytes:
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _files(said: Sequence[dict[str, Any]]) -> tuple[DataFile, ...]:

@@ -20,7 +20,7 @@ from strandline.sinks.contract import (
     own_marker,
     require_rows,
 )  # fmt: skip
-from strandline.sinks.filelog import DataFile, Entry
+from strandline.sinks.filelog import Entry
 from strandline.sinks.folder import Owner
 from strandline.sinks.formats import FORMATS
 from strandline.sinks.reading import FileReader
@@ -167,13 +167,12 @@ class LoggedFiles:
 
     def _written(self, delivery: Delivery, data: list[Any], rows: int) -> bool:
         number = self.snapshot.entry + 1
-        name = filelog.write_data(self.storage, number, self.owner.format, data)
-        size = sum(memoryview(piece).nbytes for piece in data)
-        file = DataFile(name=name, rows=rows, nbytes=size, first=delivery.tick, last=delivery.tick)
+        tick = delivery.tick
+        file = filelog.write_data(self.storage, number, self.owner.format, data, rows=rows, first=tick, last=tick)
         entry = Entry(entry=number, marker=Marker.of(delivery), add=(file,))
         after = filelog.write_entry(self.storage, self.snapshot, entry)
         if after is None:
-            self.storage.delete([name])
+            self.storage.delete([file.name])
             return False
         self.snapshot = after
         return True

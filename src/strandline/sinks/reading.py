@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,7 +49,7 @@ class FileReader:
 
 
 def _ticks(storage: Storage, owner: Owner) -> list[pl.DataFrame]:
-    return list(_decoded(storage, owner, tick_files(storage)))
+    return [_decoded(storage, owner, name, storage.read(name)) for name in tick_files(storage)]
 
 
 def tick_files(storage: Storage) -> list[str]:
@@ -73,7 +72,7 @@ def _logged(storage: Storage, owner: Owner) -> list[pl.DataFrame]:
     for _ in range(_ATTEMPTS):
         snapshot = filelog.latest(storage)
         try:
-            return list(_decoded(storage, owner, [file.name for file in snapshot.files]))
+            return [_decoded(storage, owner, f.name, filelog.read_data(storage, f)) for f in snapshot.files]
         except MissingFile as error:
             # Compacted away while we read: the log has moved on, and names other files.
             if snapshot.entry == seen:
@@ -87,17 +86,14 @@ def _logged(storage: Storage, owner: Owner) -> list[pl.DataFrame]:
     )
 
 
-def _decoded(storage: Storage, owner: Owner, names: list[str]) -> Iterator[pl.DataFrame]:
-    format = FORMATS[owner.format]
-    for name in names:
-        data = storage.read(name)
-        try:
-            yield format.decode(data, owner.schema)
-        except _UNREADABLE as error:
-            raise SinkError(
-                f"The file {name!r} in {storage.url} cannot be read as {owner.format}: {error}",
-                fix="Restore the file from a copy.",
-            ) from error
+def _decoded(storage: Storage, owner: Owner, name: str, data: bytes) -> pl.DataFrame:
+    try:
+        return FORMATS[owner.format].decode(data, owner.schema)
+    except _UNREADABLE as error:
+        raise SinkError(
+            f"The file {name!r} in {storage.url} cannot be read as {owner.format}: {error}",
+            fix="Restore the file from a copy.",
+        ) from error
 
 
 _UNREADABLE: Final[tuple[Any, ...]] = (pl.exceptions.PolarsError, ValueError, KeyError, TypeError, OSError)
