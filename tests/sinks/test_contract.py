@@ -133,6 +133,31 @@ def test_another_incarnation_that_is_acknowledged_takes_over(sink: Sink) -> None
         sink.prepare(TARGET)
 
 
+def test_a_target_that_does_not_show_the_delivery_before_is_refused_unless_it_is_acknowledged(sink: Sink) -> None:
+    publisher = sink.prepare(TARGET)
+    publisher.publish(delivery(TARGET, 3, ("a", 1)))
+    lost = replace(delivery(TARGET, 6, ("a", 2)), after=5)
+    if isinstance(sink, MemorySink):
+        assert publisher.publish(lost).rows == 1  # it never keeps anything over a restart
+        return
+    with pytest.raises(SinkError, match="is at tick 3, but tick 5 was published"):
+        publisher.publish(lost)
+    assert publisher.publish(replace(delivery(TARGET, 6, ("a", 2)), after=3)).rows == 1
+    publisher.close()
+    acknowledged = sink.prepare(replace(TARGET, acknowledged=True))
+    assert acknowledged.publish(replace(delivery(TARGET, 9, ("a", 2)), after=8)).rows == 1
+    acknowledged.close()
+
+
+def test_a_target_that_is_empty_is_refused_if_something_was_published_to_it(sink: Sink) -> None:
+    publisher = sink.prepare(TARGET)
+    if not isinstance(sink, MemorySink):
+        with pytest.raises(SinkError, match="shows no delivery, but tick 5 was published"):
+            publisher.publish(replace(delivery(TARGET, 6, ("a", 2)), after=5))
+    assert publisher.publish(delivery(TARGET, 6, ("a", 2))).rows == 1
+    publisher.close()
+
+
 def test_every_sink_says_what_it_promises(any_sink: Sink) -> None:
     assert any_sink.guarantee.startswith(("exactly once", "at least once"))
     assert any_sink.takes <= {"append", "changelog", "upsert"}

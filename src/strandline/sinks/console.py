@@ -76,7 +76,7 @@ class ConsolePublisher:
 
     def publish(self, delivery: Delivery) -> Receipt:
         """Print the rows of a tick."""
-        if judge_marker(self.marker, delivery, self.target) == "skip":
+        if judge_marker(self.marker, delivery, self.target, kept=False) == "skip":
             return SKIPPED
         shown, total = _first(delivered_tables(self.target, delivery), self.limit)
         title = f"{self.target.sink}, tick {delivery.tick}, {delivery.now.text}"

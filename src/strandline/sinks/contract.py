@@ -14,6 +14,7 @@ compares marker and delivery, the same way for all sinks:
 
     no marker                               publish
     marker of an earlier tick               publish
+    marker from before the last delivery    error: what was delivered is gone, unless the user acknowledged it
     marker of this tick, same digest        skip: it was published before
     marker of this tick, another digest     error: the target holds other rows for this tick
     marker of a later tick                  error: the target is ahead of the state
@@ -79,7 +80,8 @@ class Delivery:
     """The rows of one tick for one sink. `tables` may be called again, and gives the same rows each time.
 
     With rows="changelog" the column `op` is "insert" or "retract"; with "upsert" it is "upsert" or "delete", and each
-    key stands at most once.
+    key stands at most once. `after` is the tick of the delivery before this one, in the same incarnation; None where there
+    was none, or nobody knows.
     """
 
     tick: int
@@ -88,6 +90,7 @@ class Delivery:
     now: Instant
     rows: int
     tables: Callable[[], Iterator[pl.DataFrame]]
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +147,10 @@ class Sink(Protocol):
         """Check the target, or make it; SinkError when it cannot be used."""
 
 
-def judge_marker(marker: Marker | None, delivery: Delivery, target: Target) -> Verdict:
+def judge_marker(marker: Marker | None, delivery: Delivery, target: Target, *, kept: bool = True) -> Verdict:
     """Whether a delivery takes effect or was published before; SinkError if it is neither.
+
+    `kept` says that the target keeps its marker when the process ends.
 
     Law: after a delivery took effect, the same delivery is skipped, and no earlier one takes effect.
 
@@ -161,6 +166,8 @@ def judge_marker(marker: Marker | None, delivery: Delivery, target: Target) -> V
         )
     own = own_marker(marker, target)
     if own is None or own.tick < delivery.tick:
+        if kept:
+            _require_last(own, delivery, target)
         return "publish"
     if own.tick > delivery.tick:
         raise SinkError(
@@ -173,6 +180,17 @@ def judge_marker(marker: Marker | None, delivery: Delivery, target: Target) -> V
             fix="Another run published this tick: run with the state that published it, or give the sink a new target.",
         )
     return "skip"
+
+
+def _require_last(own: Marker | None, delivery: Delivery, target: Target) -> None:
+    """SinkError if the target does not show the delivery before this one: a file or a table was lost, or is another."""
+    if delivery.after is None or target.acknowledged or (own is not None and own.tick >= delivery.after):
+        return
+    there = "shows no delivery" if own is None else f"is at tick {own.tick}"
+    raise SinkError(
+        f"The target of {target} {there}, but tick {delivery.after} was published to it: rows are missing there.",
+        fix="Put the target back as it was; or acknowledge that they stay missing, if it is a new target, say.",
+    )
 
 
 def own_marker(marker: Marker | None, target: Target) -> Marker | None:

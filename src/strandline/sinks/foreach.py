@@ -108,7 +108,7 @@ class ForeachPublisher:
 
     def publish(self, delivery: Delivery) -> Receipt:
         """Call the function with the rows of a tick."""
-        if judge_marker(self.marker, delivery, self.target) == "skip":
+        if judge_marker(self.marker, delivery, self.target, kept=False) == "skip":
             return SKIPPED
         empty = pl.DataFrame(schema=polars_schema(self.target.delivered))
         rows = pl.concat([empty, *delivered_tables(self.target, delivery)])

@@ -131,7 +131,7 @@ class MemoryPublisher:
     def publish(self, delivery: Delivery) -> Receipt:
         """Add the rows of a tick, once."""
         with self.contents.lock:
-            if judge_marker(self.contents.marker, delivery, self.target) == "skip":
+            if judge_marker(self.contents.marker, delivery, self.target, kept=False) == "skip":
                 return SKIPPED
             tables = list(delivered_tables(self.target, delivery))
             if self.target.rows == "upsert":

@@ -129,7 +129,7 @@ class Engine:
         return Manifest(
             flow=self.flow.name, incarnation=self.incarnation, run=self.run, parent=None if head is None else head.digest,
             tick=Tick(number=made.tick, now=made.now, edges=made.edges), spark=place, sources=sources,
-            stages=made.stages, sinks=self._sinks(made, pending), buckets=self.flow.buckets, finished=over and not self.endless,
+            stages=made.stages, sinks=self._sinks(made, head, pending), buckets=self.flow.buckets, finished=over and not self.endless,
             journal=_journal(made, places, read_up=read_up), restarts=restarts,
         )  # fmt: skip
 
@@ -209,7 +209,7 @@ class Engine:
         holds = [] if hold is None else [Instant(hold)]
         made.edges[name] = made.edges[name].moved_to(output_watermark(edge.after, holds))
 
-    def _sinks(self, made: Made, pending: Pending) -> dict[str, SinkRecord]:
+    def _sinks(self, made: Made, head: Manifest | None, pending: Pending) -> dict[str, SinkRecord]:
         found = {}
         for place, node in enumerate(self.flow.nodes):
             if isinstance(node, SinkNode):
@@ -218,6 +218,7 @@ class Engine:
                     outputs=tuple(outputs),
                     digest=joint_digest(outputs) if outputs else "",
                     pending=pending.get(node.name, ()),
+                    after=_last_delivery(head, node.name),
                 )
         return found
 
@@ -241,6 +242,14 @@ class Engine:
                 refs.append(parcel.output)
         flush()
         return refs
+
+
+def _last_delivery(head: Manifest | None, sink: str) -> int | None:
+    """The last tick up to the head that had rows for a sink."""
+    record = None if head is None else head.sinks.get(sink)
+    if head is None or record is None:
+        return None
+    return head.number if record.outputs else record.after
 
 
 def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class Outlet:
         tick = self.waiting[0]
         delivery = Delivery(
             tick=tick.tick, incarnation=self.incarnation, digest=tick.digest, now=Instant(tick.now),
-            rows=sum(ref.rows for ref in tick.outputs), tables=lambda: self._tables(tick.outputs),
+            rows=sum(ref.rows for ref in tick.outputs), tables=lambda: self._tables(tick.outputs), after=tick.after,
         )  # fmt: skip
         self.rows += self.publisher.publish(delivery).rows
         with self.changed:
@@ -135,7 +135,11 @@ class Publishing:
             ticks = [tick for tick in record.pending if _lacks(outlet, tick)] if again else []
             if record.outputs:
                 now = int(manifest.tick.now)
-                ticks.append(PendingTick(tick=manifest.number, now=now, outputs=record.outputs, digest=record.digest))
+                ticks.append(
+                    PendingTick(
+                        tick=manifest.number, now=now, outputs=record.outputs, digest=record.digest, after=record.after
+                    )
+                )
             outlet.add(ticks)
             if ticks:
                 reach("publishing", manifest.number)

@@ -71,21 +71,26 @@ class OutputRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingTick:
-    """The rows of a tick for a sink that are perhaps not yet published."""
+    """The rows of a tick for a sink that are perhaps not yet published; `after` is the tick that it got before."""
 
     tick: int
     now: int
     outputs: tuple[OutputRef, ...]
     digest: str
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRecord:
-    """What a tick has for a sink, and earlier ticks that are committed but perhaps not yet published there."""
+    """What a tick has for a sink, and earlier ticks that are committed but perhaps not yet published there.
+
+    `after` is the last tick before this one that had rows for the sink, in the same incarnation; None if there is none.
+    """
 
     outputs: tuple[OutputRef, ...] = ()
     digest: str = ""
     pending: tuple[PendingTick, ...] = ()
+    after: int | None = None
 
     @property
     def files(self) -> frozenset[str]:
@@ -137,7 +142,7 @@ def stage_from_json(data: dict[str, Any]) -> StageRecord:
 def sink_from_json(data: dict[str, Any]) -> SinkRecord:
     """Read what `dataclasses.asdict` made of a sink's record."""
     pending = tuple(PendingTick(**{**p, "outputs": _outputs(p["outputs"])}) for p in data["pending"])
-    return SinkRecord(outputs=_outputs(data["outputs"]), digest=data["digest"], pending=pending)
+    return SinkRecord(outputs=_outputs(data["outputs"]), digest=data["digest"], pending=pending, after=data["after"])
 
 
 def _outputs(data: list[dict[str, Any]]) -> tuple[OutputRef, ...]:

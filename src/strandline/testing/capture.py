@@ -65,7 +65,7 @@ class CapturePublisher:
 
     def publish(self, delivery: Delivery) -> Receipt:
         """Keep the rows of a tick, once."""
-        if judge_marker(self.marker, delivery, self.target) == "skip":
+        if judge_marker(self.marker, delivery, self.target, kept=False) == "skip":
             return SKIPPED
         self.capture.ticks[delivery.tick] = list(delivery.tables())
         self.capture.markers.append(Marker.of(delivery))
