@@ -8,7 +8,7 @@ everything is as it should be.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from strandline.store.manifests import Manifests
 from strandline.store.storage import storage_at
 
 FAULT: Final = "damage"
+Copy = Mapping[Path, bytes | None]
 
 
 def _flipped(data: bytes, at: int) -> bytes:
@@ -33,7 +34,18 @@ WAYS: Final[Mapping[str, Callable[[bytes, int], bytes | None]]] = {
     "a byte missing": lambda data, at: data[:at] + data[at + 1 :],
     "missing": lambda data, at: None,
 }
-TWICE: Final = ("a byte flipped",)  # drawn again at another place
+AGAIN: Final = "a byte flipped"  # once more, at another place
+# What anybody may read has no place for a checksum: that these are whole, or there at all, is all that can be known.
+NO_CHECKSUM: Final = {"the last file of a sink": ("missing",), "the database": ("cut short", "missing")}
+QUICK: Final = (
+    ("the head's manifest", "a byte flipped"),
+    ("state of the first stage", "cut short"),
+    ("the head's output for the table", "a byte missing"),
+    ("the source's log of files", "a byte flipped"),
+    ("Spark's offsets", "missing"),
+    ("the last file of a sink", "missing"),
+    ("the database's log", "cut short"),
+)
 
 
 def kinds(folder: Path) -> dict[str, Path]:
@@ -68,6 +80,7 @@ def kinds(folder: Path) -> dict[str, Path]:
         "the last file of a sink": _last(folder / "rejected", "tick-*"),
         "a data file of a sink": _last(folder / "copies/data", "*"),
         "the database": folder / "results.db",
+        "the database's log": folder / "results.db-wal",
     }
 
 
@@ -76,12 +89,14 @@ def _last(folder: Path, pattern: str) -> Path:
 
 
 def do_damage(stage: Stage, *, quick: bool) -> None:
-    """Every kind of file, every way; in the quick run one way for each."""
-    names = list(kinds(stage.copy_of_base("looked-at")))
-    for number, kind in enumerate(names):
-        ways = [*WAYS, *TWICE]
-        for place, way in enumerate([ways[number % len(WAYS)]] if quick else ways):
-            stage.note(damaged(stage, kind, way, seed=place))
+    """Every kind of file, every way; in the quick run some of them."""
+    for seed, (kind, way) in enumerate(QUICK if quick else all_of(kinds(stage.copy_of_base("looked-at")))):
+        stage.note(damaged(stage, kind, way, seed=seed))
+
+
+def all_of(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Every kind of file, with the ways to damage it."""
+    return [(kind, way) for kind in names for way in NO_CHECKSUM.get(kind, (*WAYS, AGAIN))]
 
 
 def damaged(stage: Stage, kind: str, way: str, *, seed: int) -> Trial:
@@ -90,37 +105,49 @@ def damaged(stage: Stage, kind: str, way: str, *, seed: int) -> Trial:
     path, head = kinds(folder)[kind], head_of(folder)
     whole = path.read_bytes()
     at = random.Random(f"{kind} {way} {seed}").randrange(len(whole))
+    copy = _copy(folder, path)
     _put(path, WAYS[way](whole, at))
     trial = Trial(fault=f"{FAULT}: {way}", how=kind, what=f"byte {at} of {len(whole)}")
     trial.error, trial.told = stage.attempt(folder)
     if trial.error:
-        _mend(stage, folder, path, whole, trial)
+        _mend(stage, folder, copy, trial)
     else:
-        _judge(stage, folder, path, whole, trial)
+        _judge(stage, folder, copy, trial)
     trial.recovery = recovery_after(folder, head)
     return trial
 
 
-def _judge(stage: Stage, folder: Path, path: Path, whole: bytes, trial: Trial) -> None:
+def _copy(folder: Path, path: Path) -> Copy:
+    """What has to be put back: the file; of a database all its files, for only together they mean something."""
+    together = [folder / f"results.db{end}" for end in ("", "-wal", "-shm")]
+    return {each: each.read_bytes() if each.exists() else None for each in (together if path in together else [path])}
+
+
+def _judge(stage: Stage, folder: Path, copy: Copy, trial: Trial) -> None:
     """The run went through: all is there, or the reader of the sink says what is wrong with it."""
     try:
         trial.verdict = stage.verdict(folder)
         journal(folder)
     except StrandlineError as error:
         trial.error, trial.told = f"{type(error).__name__}, when read", error.what[:300]
-        _put(path, whole)
+        _put_back(copy)
         trial.verdict = stage.verdict(folder)
 
 
-def _mend(stage: Stage, folder: Path, path: Path, whole: bytes, trial: Trial) -> None:
+def _mend(stage: Stage, folder: Path, copy: Copy, trial: Trial) -> None:
     """The run was stopped: nothing wrong is there, and with the file put back the next run ends well."""
-    _put(path, whole)
+    _put_back(copy)
     trial.verdict = stage.verdict_so_far(folder)
     again, told = stage.attempt(folder)
     if again:
         trial.amiss = f"with the file put back it ended with {again}: {told}"
     else:
         trial.verdict += stage.verdict(folder)
+
+
+def _put_back(copy: Copy) -> None:
+    for path, data in copy.items():
+        _put(path, data)
 
 
 def _put(path: Path, data: bytes | None) -> None:

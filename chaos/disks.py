@@ -1,4 +1,4 @@
-"""The disk is full: a real one of a few megabytes where this user may mount it, else one that says so at the n-th write."""
+"""The disk is full: a real one of some megabytes where this user may mount it, and one that says so for files of a kind."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.orders import state_of
 from chaos.stage import Stage, base, head_of, recovery_after
 from chaos.trials import Trial
 
 FAULT: Final = "a full disk"
 KILOBYTES: Final = (0, 4, 12, 30, 80, 200, 400, 760, 790, 830, 1100, 1600)
-WRITES: Final = (1, 3, 5, 6, 7, 8, 9, 10, 11, 12, 14, 20)
+KINDS: Final = (
+    "state/state", "state/manifests", "copies/_log", "state/probe", "state/outputs", "state/journal", "copies/data",
+    "changes/_log", "changes/data", "rejected",
+)  # fmt: skip
 ROOM: Final = 96  # megabytes; most of it is filled
 
 
@@ -26,12 +28,12 @@ def fill_disks(stage: Stage, *, quick: bool) -> None:
     disk = _mounted(stage)
     if disk is not None:
         try:
-            for left in KILOBYTES[2:8:3] if quick else KILOBYTES:
+            for left in KILOBYTES[5:6] if quick else KILOBYTES:
                 stage.note(_filled(stage, disk, left))
         finally:
             subprocess.run(["umount", "--lazy", str(disk)], check=False)
-    for number in WRITES[:2] if quick else WRITES:
-        stage.note(_refused(stage, number))
+    for kind in KINDS[:3] if quick else KINDS:
+        stage.note(_refused(stage, kind))
 
 
 def _mounted(stage: Stage) -> Path | None:
@@ -59,13 +61,12 @@ def _filled(stage: Stage, disk: Path, left: int) -> Trial:
     return trial
 
 
-def _refused(stage: Stage, number: int) -> Trial:
-    """The n-th file that this process writes cannot be written."""
+def _refused(stage: Stage, kind: str) -> Trial:
+    """This process can write nothing more, from the first file of a kind on."""
     folder = stage.copy_of_base("full")
-    with _full_at(number) as refused:
+    trial = Trial(fault=FAULT, how="at the first file of a kind", what=kind)
+    with _full_from(folder / kind):
         error = stage.attempt(folder)
-    kind = _kind(folder, Path(refused[0])) if refused else "none"
-    trial = Trial(fault=FAULT, how=f"at {kind}", what=f"write {number}")
     _went_on(stage, folder, trial, error)
     return trial
 
@@ -83,27 +84,19 @@ def _went_on(stage: Stage, folder: Path, trial: Trial, error: tuple[str, str]) -
 
 
 @contextmanager
-def _full_at(number: int) -> Iterator[list[str]]:
-    """Let the n-th write to a file fail, and all after it; which file it was."""
-    write, paths, count = os.writev, list[str](), 0
+def _full_from(place: Path) -> Iterator[None]:
+    """Let the first write to a file in a folder fail, and all after it."""
+    write, full = os.writev, False
 
     def writev(descriptor: int, buffers: Any, /) -> int:
-        nonlocal count
-        count += 1
-        if count < number:
-            return write(descriptor, buffers)
-        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        nonlocal full
+        full = full or Path(os.readlink(f"/proc/self/fd/{descriptor}")).is_relative_to(place)
+        if full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, buffers)
 
     os.writev = writev
     try:
-        yield paths
+        yield
     finally:
         os.writev = write
-
-
-def _kind(folder: Path, path: Path) -> str:
-    """What the file was to be: the folder in which it is written says it."""
-    inside = path.relative_to(folder)
-    mine = inside.relative_to("state") if inside.is_relative_to(state_of(folder).name) else inside
-    return f"{'a sink' if mine is inside else 'the state'}: {mine.parts[0]}"

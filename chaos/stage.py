@@ -44,6 +44,7 @@ class Stage:
     spark: Any = None
     trials: list[Trial] = field(default_factory=list)
     expected: Sinks = field(init=False)
+    folders: int = 0
 
     def __post_init__(self) -> None:
         orders.write_events(self.root / "events")
@@ -59,8 +60,8 @@ class Stage:
 
     def folder(self, name: str) -> Path:
         """A new folder for a run."""
-        taken = sum(each.name.startswith(f"{name}-") for each in self.root.iterdir())
-        return self.root / f"{name}-{taken}"
+        self.folders += 1
+        return self.root / f"{name}-{self.folders}"
 
     def copy_of_base(self, name: str, *, linked: bool = True) -> Path:
         """A run that died in the middle, ready to be gone on with. Files that never change are shared."""

@@ -1,0 +1,55 @@
+"""A part of the crash matrix (`make chaos` is the whole): what stands in the sinks does not know of any fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from chaos.checkpoints import lose_checkpoints
+from chaos.clocks import step_clocks
+from chaos.damage import do_damage
+from chaos.disks import fill_disks
+from chaos.kills import kill_drivers
+from chaos.stage import Stage, playing
+from chaos.trials import Trial, table
+from chaos.workers import kill_workers
+from chaos.zombies import wake_zombies
+from strandline.spark.points import POINTS
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def stage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with playing(tmp_path_factory.mktemp("chaos") / "stage", spark) as made:
+        yield made
+
+
+def played(stage: Stage, fault: Callable[..., None]) -> list[Trial]:
+    before = len(stage.trials)
+    fault(stage, quick=True)
+    return stage.trials[before:]
+
+
+def wrong(trials: list[Trial]) -> list[str]:
+    return [trial.line() for trial in trials if not trial.fine]
+
+
+def test_a_driver_killed_at_every_point_of_a_run_leaves_the_same_rows(stage: Stage) -> None:
+    trials = played(stage, kill_drivers)
+    assert wrong(trials) == []
+    assert {trial.how for trial in trials} == {f"at {point}" for point in POINTS}
+    assert all(trial.recovery for trial in trials if trial.how != "at resumed")
+
+
+@pytest.mark.parametrize("fault", [kill_workers, wake_zombies, do_damage, lose_checkpoints, fill_disks, step_clocks])
+def test_the_fault_leaves_the_same_rows_or_an_error_that_says_what_to_do(
+    stage: Stage, fault: Callable[..., None], record_property: Callable[[str, object], None]
+) -> None:
+    trials = played(stage, fault)
+    assert trials
+    assert wrong(trials) == []
+    if fault is step_clocks:
+        record_property("table", table(stage.trials))
