@@ -19,7 +19,7 @@ STOPS: Final = (
     "offsets:9", "read:10", "ticked:9", "stepped:8", "stepped:11", "committed:8", "committed:10", "publishing:9",
     "publishing:7", "published:9", "recorded:10", "cleaned:10", "resumed:7",
 )  # fmt: skip
-QUICK: Final = ("stepped:8", "committed:10")
+QUICK: Final = ("committed:10",)
 PAIRS: Final = 3
 
 

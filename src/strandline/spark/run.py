@@ -19,7 +19,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -195,6 +195,8 @@ class Driver:
             restarts=self.restarts,
         )  # fmt: skip
         made = clock.elapsed()
+        if self.ticks == 0:
+            manifest = self._told_of_start(manifest, made)
         self.manifests.commit(manifest)
         self.head = manifest
         reach("committed", manifest.number)
@@ -203,8 +205,6 @@ class Driver:
         reach("published", manifest.number)
         published = clock.elapsed()
         took = {"make": made - began, "commit": committed - made, "publish": published - committed}
-        if self.ticks == 0:
-            took |= {**self.starting, "recovery": committed - self.began}
         self.engine.blocked = Span(self.engine.blocked + took["publish"])
         write_record(self.storage, manifest, took=took, delivered=delivered)
         reach("recorded", manifest.number)
@@ -213,6 +213,11 @@ class Driver:
         rows = sum(n for mine in manifest.journal["rows"].values() for n in mine.values())
         self.admission.observe(rows=rows, took=Span(clock.elapsed() - began))
         self._limit()
+
+    def _told_of_start(self, manifest: Manifest, made: Span) -> Manifest:
+        """The first tick of a run says in the manifest how long the start took: a run may die before its journal."""
+        took = {**manifest.journal["took"], **self.starting, "recovery": made - self.began}
+        return replace(manifest, journal={**manifest.journal, "took": took})
 
     def _clean_up(self, manifest: Manifest) -> None:
         if manifest.number % CLEAN_EVERY == 0:

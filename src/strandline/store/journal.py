@@ -17,7 +17,7 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
     """What a tick did, as plain JSON. Spans are whole microseconds, watermarks microseconds since 1970.
 
     `restarts` is how often the flow was started again. In the first tick of a run, `took` has its start too: from the
-    call until the head was published again ("resumed"), and until this tick was committed ("recovery").
+    call until the head was published again ("resumed"), and until this tick was ready to be committed ("recovery").
 
     Law: made again from the same manifest it differs at most in how long things took.
     """
