@@ -207,6 +207,20 @@ def test_files_that_no_record_names_any_more_are_closed(tmp_path: Path, stage: S
     assert opened.segments(stage.storage, name) is not first
 
 
+def test_a_damaged_file_that_was_put_back_is_opened_anew_once_it_is_forgotten(stage: StoredStage) -> None:
+    stage.tick(rows(range(3)), edge(), Instant(0), [EVERYTHING])
+    (name,) = stage.storage.names()
+    data, opened = stage.storage.read(name), OpenedFiles()
+    rows_at = data.index(b"user 1")  # in a block, which is looked at when it is needed, and not when the file is opened
+    stage.storage.replace(name, data[:rows_at] + b"nobody" + data[rows_at + 6 :])
+    (segment, *_) = opened.segments(stage.storage, name)
+    with pytest.raises(StateError, match=name):
+        segment.blocks[0].batch()
+    stage.storage.replace(name, data)
+    opened.forget(stage.storage)
+    assert opened.segments(stage.storage, name)[0].blocks[0].batch().num_rows == 3
+
+
 def test_only_so_many_files_are_kept_open(stage: StoredStage) -> None:
     for number in range(4):
         stage.tick(rows(range(number, number + 1)), edge(), Instant(number), [EVERYTHING])

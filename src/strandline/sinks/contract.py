@@ -48,7 +48,8 @@ class Target:
     """For whom a sink is prepared, and what will be delivered.
 
     `schema` holds the columns without `op`. `key` names the columns that tell rows apart, where `rows` is "upsert".
-    `acknowledged` lets a marker of another incarnation be taken over. `spark` gives the Spark session to those who ask.
+    `acknowledged` lets a marker of another incarnation be taken over, and one that went back be gone on from. `spark`
+    gives the Spark session to those who ask.
 
     >>> target = Target(flow="f", sink="s", incarnation="i", schema=Schema.of("n long"), rows="changelog")
     >>> target.delivered.text

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from strandline.errors import StateError
 from strandline.kernel.advance import Advanced, advance
 from strandline.kernel.preaggregate import Books, Partials
 from strandline.kernel.shares import Share
@@ -20,6 +21,7 @@ from strandline.spark.parcels import Parcel, open_partials
 from strandline.spark.program import Outgoing, Work
 from strandline.spark.sending import send
 from strandline.store.manifests import StageRecord
+from strandline.store.opened import OPENED
 from strandline.store.state_files import StatePart, open_state, write_state
 from strandline.store.storage import Storage, storage_at
 
@@ -65,7 +67,16 @@ class Receipt:
 
 def step(work: Work, task: Step, share: int) -> tuple[Receipt, list[Parcel]]:
     """Move one share of a stage; give the receipt, and the parcels for what stands behind the stage."""
-    storage, plan = storage_at(task.storage), work.plan(task.stage)
+    storage = storage_at(task.storage)
+    try:
+        return _step(work, task, share, storage)
+    except StateError:
+        OPENED.forget(storage)  # a file that is damaged may be put back before this is tried again
+        raise
+
+
+def _step(work: Work, task: Step, share: int, storage: Storage) -> tuple[Receipt, list[Parcel]]:
+    plan = work.plan(task.stage)
     least, greatest = task.shares[share]
     partials = _partials(work, task, share, storage)
     state = open_state(plan, storage, task.record, least, greatest)

@@ -61,6 +61,12 @@ class OpenedFiles:
                 if url == storage.url and file not in files and file.rpartition("/")[0] in folders:
                     self._drop((url, file))
 
+    def forget(self, storage: Storage) -> None:
+        """Close all files of a storage: each is opened anew, and looked at again."""
+        with self._lock:
+            for place in [place for place in self._files if place[0] == storage.url]:
+                self._drop(place)
+
     def _drop(self, place: Place) -> None:
         del self._files[place]
         self._made.pop(place, None)
