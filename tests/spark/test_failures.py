@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from strandline.errors import StateError
+from strandline.errors import RunError, StateError
 from strandline.spark.failures import told_by
 
 TRACE = 'Failed when Python streaming data source perform latestOffset: Traceback:\n  File "x.py", line 3\n'
@@ -9,6 +9,12 @@ TRACE = 'Failed when Python streaming data source perform latestOffset: Tracebac
 def test_an_error_of_ours_comes_back_as_itself() -> None:
     told = told_by(RuntimeError(f"{TRACE}strandline.errors.StateError: It is damaged.\n  fix: Mend it.\n"))
     assert (type(told), told.args) == (StateError, ("It is damaged.", "Mend it."))
+
+
+def test_a_java_process_that_is_gone_is_said_to_be() -> None:
+    told = told_by(ConnectionRefusedError(111, "Connection refused"))
+    assert str(told).startswith("Spark's Java process is gone")
+    assert isinstance(told, RunError)
 
 
 def test_an_error_of_a_library_is_told_by_its_last_line() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from py4j.protocol import Py4JNetworkError
+
 from strandline import errors
 from strandline.errors import RunError, StrandlineError
 
@@ -12,10 +14,22 @@ _OURS: Final = re.compile(r"strandline\.errors\.(\w+): (.*?)\n\s*fix: ([^\n]*)",
 _PYTHON: Final = re.compile(r"(?:^|\n)\s*(?:\w+\.)*(\w*(?:Error|Exception)): ([^\n]*)")
 
 
+GONE: Final = (Py4JNetworkError, ConnectionError)
+"""What is raised when Spark's Java process does not answer any more."""
+
+
 def told_by(failure: BaseException) -> BaseException:
     """The error to raise for a failure."""
     if isinstance(failure, StrandlineError | KeyboardInterrupt | SystemExit):
         return failure
+    if isinstance(failure, GONE):
+        return _caused(
+            RunError(
+                f"Spark's Java process is gone: {failure}",
+                fix="Find out what ended it (too little memory, say), and start the flow again: it goes on where it was.",
+            ),
+            failure,
+        )
     text = str(failure)
     if found := _OURS.findall(text):
         name, what, fix = found[-1]

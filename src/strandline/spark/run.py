@@ -112,6 +112,8 @@ class Driver:
                 reach("resumed", self.head.number)
             if self.head is None or not self.head.finished:
                 self._make_ticks()
+        except Exception as error:
+            self.failure = error
         finally:
             shutil.rmtree(self.control, ignore_errors=True)
             self.publishing.close()
