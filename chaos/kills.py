@@ -19,7 +19,7 @@ from typing import Final
 
 from chaos.orders import NAMED_ERROR
 from chaos.processes import java_of
-from chaos.stage import Stage, finish, head_of, last_error, recovery_after, start
+from chaos.stage import Stage, finish, head_of, last_error, recovery_after, seconds_of_base, start
 from chaos.trials import Trial
 from strandline.spark.points import POINTS
 
@@ -28,7 +28,6 @@ IN_EVERY_TICK: Final = tuple(point for point in POINTS if point not in ("resumed
 CHAINS: Final = 6
 RANDOM_CHAINS: Final = 2
 RANDOM_KILLS: Final = 6  # in a chain
-LONGEST: Final = 14.0  # seconds until a kill at any moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,10 @@ def chain_of_points(number: int) -> list[Kill]:
     return [*kills, Kill(at="cleaned:10")]
 
 
-def chain_of_moments(number: int) -> list[Kill]:
+def chain_of_moments(number: int, longest: float) -> list[Kill]:
     """Kills at moments that are drawn."""
     drawn = random.Random(number)
-    return [Kill(after=drawn.uniform(1.0, LONGEST), java=place % 3 == 2) for place in range(RANDOM_KILLS)]
+    return [Kill(after=drawn.uniform(1.0, longest), java=place % 3 == 2) for place in range(RANDOM_KILLS)]
 
 
 def kill_drivers(stage: Stage, *, quick: bool) -> None:
@@ -65,7 +64,7 @@ def kill_drivers(stage: Stage, *, quick: bool) -> None:
     for number in range(1 if quick else CHAINS):
         play_chain(stage, chain_of_points(number))
     for number in range(0 if quick else RANDOM_CHAINS):
-        play_chain(stage, chain_of_moments(number))
+        play_chain(stage, chain_of_moments(number, longest=1.2 * seconds_of_base(stage)))
 
 
 def play_chain(stage: Stage, kills: Sequence[Kill]) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -93,19 +94,25 @@ class Stage:
         return trial
 
 
-_BASES: Final[dict[Path, Path]] = {}
+_BASES: Final[dict[Path, float]] = {}
 
 
 def base(stage: Stage) -> Path:
     """A run that was killed between commit and publishing, made once."""
     folder = stage.root / "base"
     if folder not in _BASES:
+        began = time.monotonic()
         ended = finish(start(folder, at=BASE_KILLED_AT))
         if ended != -SIGKILL:
             raise AssertionError(f"The base run ended with {ended}: {log_of(folder).read_text()[-2000:]}")
         take(storage_at(orders.state_of(folder)), SAVEPOINT, tick=5)
-        _BASES[folder] = folder
+        _BASES[folder] = time.monotonic() - began
     return folder
+
+
+def seconds_of_base(stage: Stage) -> float:
+    """How long a driver takes on this machine, from its start to the middle of the ticks."""
+    return _BASES[base(stage)]
 
 
 def _linked(source: str, target: str) -> None:
