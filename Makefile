@@ -17,7 +17,7 @@ prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) c
 	STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadfile --no-loadscope-reorder -m "" $(2) \
 	| sed "/^bringing up nodes/d"; } | tee $(RESULTS)/$(1).txt
 
-.PHONY: help demo test check style types bench chaos docs prove laws flows lock format clean
+.PHONY: help demo test check style types bench chaos docs prove laws flows lock format clean soak
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench: $(READY) ## Measure the kernel against a plain Polars group_by
 
 chaos: $(READY) ## The crash matrix: 200 faults done to a flow on Spark (40 minutes); writes benchmarks/results/chaos.*
 	@$(JAVA) $(RUN) -m chaos
+
+soak: $(READY) ## Run a flow at 20,000 events/s and see that memory, files, state and manifests do not grow (half an hour)
+	$(JAVA) $(RUN) -m benchmarks.soak
 
 docs: $(READY) ## Write the generated pages of docs/ again
 	$(RUN) -m docs.generate
