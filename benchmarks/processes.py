@@ -45,18 +45,23 @@ def family(root: int) -> list[int]:
 
 def look(root: int) -> list[Taken]:
     """What each process of a family takes now; one that ends meanwhile takes nothing."""
-    found = []
+    found: dict[int, Taken] = {}
     for pid in family(root):
         with suppress(OSError, KeyError):
-            found.append(_look(pid, root))
-    return found
+            taken, parent = _look(pid, root)
+            # A Java that starts a program is for a moment two processes with one memory: it counts once.
+            if not (taken.kind == "jvm" and parent in found and found[parent].kind == "jvm"):
+                found[pid] = taken
+    return list(found.values())
 
 
-def _look(pid: int, root: int) -> Taken:
+def _look(pid: int, root: int) -> tuple[Taken, int]:
     status = dict(line.split(":", 1) for line in (PROC / str(pid) / "status").read_text().splitlines() if ":" in line)
-    kind = "driver" if pid == root else "jvm" if status["Name"].strip() == "java" else "workers"
+    java = os.readlink(PROC / str(pid) / "exe").endswith("/java")
+    kind = "driver" if pid == root else "jvm" if java else "workers"
     rss, anon = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon"))
-    return Taken(pid=pid, kind=kind, rss=rss, anon=anon, files=len(os.listdir(PROC / str(pid) / "fd")))
+    taken = Taken(pid=pid, kind=kind, rss=rss, anon=anon, files=len(os.listdir(PROC / str(pid) / "fd")))
+    return taken, int(status["PPid"])
 
 
 def totals(root: int) -> dict[str, float]:
