@@ -31,6 +31,8 @@ SETTINGS: Final = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.pollingDelay": "5ms",
     "spark.python.worker.reuse": "true",
+    # Spark tells workers of this in their environment, but only those that read: those that step would be others.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",  # one worker per core already
 }
 
