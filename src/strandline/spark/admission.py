@@ -16,8 +16,9 @@ GREATEST: Final = 20_000_000
 class Admission:
     """The rows that a tick may take, from how long the last ones took.
 
-    A tick that was cut short by the limit tells how fast the flow is; one that had less to do says little. The limit at
-    most doubles or halves in a tick, so that one odd tick does not decide.
+    A tick that was cut short by the limit tells how fast the flow is; one that had less to do says little, unless it took
+    too long. The limit at most doubles in a tick, and is never less than half of what the tick took in, so that one odd
+    tick does not decide.
 
     >>> admission = Admission(target=Span.of("1s"))
     >>> admission.observe(rows=200_000, took=Span.of("4s"))
@@ -34,7 +35,8 @@ class Admission:
             return
         able = int(rows * self.target / took)
         if took > self.target:
-            self.limit = max(able, self.limit // 2)
+            # Half of what it took in, not of a limit that it may have been far below: what waits is more by now.
+            self.limit = max(able, min(rows, self.limit) // 2)
         elif 2 * rows >= self.limit:
             self.limit = min(max(able, self.limit), 2 * self.limit)
         self.limit = max(LEAST, min(self.limit, GREATEST))
