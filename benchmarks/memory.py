@@ -3,9 +3,9 @@
     python -m benchmarks.memory [--quick]
 
 Each runs the same tumbling windows over the same files in a fresh process with Spark's default heap, and is looked at
-from outside, five times a second. Resident bytes are added up over all processes, so that pages which forked workers
-share count several times against us, and so do files that are mapped; the sum without files is told beside it. The
-peer's least of 2, 4 and 8 shuffle partitions counts.
+from outside, five times a second. What counts is the memory that the processes take of the machine: of a page that several
+share (forked workers do) each counts its part. The plain sum of resident bytes, in which such a page counts several times,
+is told beside it. The peer's least of 2, 4 and 8 shuffle partitions counts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def watched(engine: str, folder: Path, rows: int) -> Watch:
         code = child.wait()
     if code:
         raise SystemExit(f"{engine} ended with {code}")
-    print(f"{engine}: {watch.peak('rss'):,.0f} MB at most", flush=True)
+    print(f"{engine}: {watch.peak('pss'):,.0f} MB at most", flush=True)
     return watch
 
 
@@ -67,13 +67,13 @@ def judged(found: dict[str, Watch]) -> list[Verdict]:
             what=f"{what}: ours against native's", measured=mine.peak(name) / min(p.peak(name) for p in peers.values()),
             at_most=limit,
         )
-        for name, what, limit in (("rss", "peak resident memory", 1.5), ("anon", "the same without files", None))
+        for name, what, limit in (("pss", "peak memory", 1.5), ("rss", "sum of resident bytes", None))
     ]  # fmt: skip
     for name, watch in found.items():
         parts = ", ".join(f"{kind} {watch.peak('rss_' + kind):,.0f}" for kind in ("jvm", "driver", "workers"))
         who = name if name == "ours" else f"native, {name} partitions"
-        notes = f"peaks: {parts}; without files {watch.peak('anon'):,.0f}; {watch.peak('processes'):.0f} processes"
-        verdicts.append(Verdict(what=f"peak, {who}", measured=watch.peak("rss"), unit="MB", notes=notes))
+        notes = f"resident: {watch.peak('rss'):,.0f}, of it {parts}; {watch.peak('processes'):.0f} processes"
+        verdicts.append(Verdict(what=f"peak, {who}", measured=watch.peak("pss"), unit="MB", notes=notes))
     return verdicts
 
 
@@ -95,10 +95,10 @@ def main() -> int:
     }
     shutil.rmtree(folder)
     lines = {
-        name: ([s["at"] for s in watch.samples], [s["rss"] for s in watch.samples]) for name, watch in found.items()
+        name: ([s["at"] for s in watch.samples], [s["pss"] for s in watch.samples]) for name, watch in found.items()
     }
     path = place("memory", "png", quick=asked.quick)
-    panels(path, "seconds", (), {"resident memory of the process tree, MB": lines})
+    panels(path, "seconds", (), {"memory of the process tree, MB": lines})
     about = f"peak memory of the process tree, tumbling windows over {rows:,} events in parquet"
     return conclude("memory", about, judged(found), {}, quick=asked.quick)
 

@@ -17,11 +17,16 @@ KINDS = ("driver", "jvm", "workers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What one process takes, in bytes. `rss` counts pages that others share and files that are mapped; `anon` does not."""
+    """What one process takes, in bytes.
+
+    `rss` counts pages that others share as a whole, `pss` its part of them, so that the sum over processes is what they
+    take of the machine; `anon` is what no file stands behind.
+    """
 
     pid: int
     kind: str
     rss: int
+    pss: int
     anon: int
     files: int
 
@@ -47,7 +52,7 @@ def look(root: int) -> list[Taken]:
     """What each process of a family takes now; one that ends meanwhile takes nothing."""
     found: dict[int, Taken] = {}
     for pid in family(root):
-        with suppress(OSError, KeyError):
+        with suppress(OSError, KeyError, StopIteration):
             taken, parent = _look(pid, root)
             # A Java that starts a program is for a moment two processes with one memory: it counts once.
             if not (taken.kind == "jvm" and parent in found and found[parent].kind == "jvm"):
@@ -60,8 +65,10 @@ def _look(pid: int, root: int) -> tuple[Taken, int]:
     java = os.readlink(PROC / str(pid) / "exe").endswith("/java")
     kind = "driver" if pid == root else "jvm" if java else "workers"
     rss, anon = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon"))
-    taken = Taken(pid=pid, kind=kind, rss=rss, anon=anon, files=len(os.listdir(PROC / str(pid) / "fd")))
-    return taken, int(status["PPid"])
+    shares = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    pss = next(int(line.split()[1]) * 1024 for line in shares if line.startswith("Pss:"))
+    files = len(os.listdir(PROC / str(pid) / "fd"))
+    return Taken(pid=pid, kind=kind, rss=rss, pss=pss, anon=anon, files=files), int(status["PPid"])
 
 
 def totals(root: int) -> dict[str, float]:
@@ -70,7 +77,7 @@ def totals(root: int) -> dict[str, float]:
     by_kind = {f"rss_{kind}": sum(each.rss for each in found if each.kind == kind) / MB for kind in KINDS}
     greatest = max((each.anon for each in found if each.kind == "workers"), default=0) / MB
     return {
-        "rss": sum(by_kind.values()), **by_kind, "anon": sum(each.anon for each in found) / MB,
+        "rss": sum(by_kind.values()), **by_kind, "pss": sum(each.pss for each in found) / MB, "anon": sum(each.anon for each in found) / MB,
         "greatest_worker": greatest, "files": sum(each.files for each in found), "processes": len(found),
     }  # fmt: skip
 
