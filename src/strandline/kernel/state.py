@@ -20,7 +20,7 @@ from strandline.kernel.lookup import lookup
 from strandline.kernel.merge import combine, newest
 from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.segments import Reads, Segment, frame_of, segment_of
-from strandline.kernel.tiers import MERGE_BUDGET
+from strandline.kernel.tiers import MERGE_BUDGET, MERGE_BYTES
 from strandline.kernel.tiers import plan as plan_merges
 from strandline.kernel.widen import widen
 
@@ -104,18 +104,26 @@ class State:
     def merged(self, plan: Plan, numbers: Iterable[int], *, watermark: int, budget: int = MERGE_BUDGET) -> State:
         """The same state with these slices in fewer segments: tiers of them are merged, as far as the budget of rows goes.
 
-        Global windows that outlived their time to live, invisible since then, are left out.
+        There is a budget of bytes too, for wide rows. Global windows that outlived their time to live, invisible since
+        then, are left out.
         """
-        slices = dict(self.slices)
+        slices, left = dict(self.slices), MERGE_BYTES
         for number in numbers:
             segments = self.slices.get(number, ())
             if len(segments) > 1:
-                runs = plan_merges([s.rows for s in segments], budget=budget)
-                budget -= sum(s.rows for start, stop in runs for s in segments[start:stop])
+                runs = plan_merges([s.rows for s in segments], budget=min(budget, _rows_in(left, segments)))
+                taken = [segment for start, stop in runs for segment in segments[start:stop]]
+                budget -= sum(segment.rows for segment in taken)
+                left -= sum(segment.nbytes for segment in taken)
                 slices[number] = _merged(plan, number, segments, runs, watermark)
                 if not slices[number]:
                     del slices[number]
         return replace(self, slices=slices)
+
+
+def _rows_in(nbytes: int, segments: Sequence[Segment]) -> int:
+    """How many rows as wide as those of the segments so many bytes hold."""
+    return max(0, nbytes) * sum(s.rows for s in segments) // max(1, sum(s.nbytes for s in segments))
 
 
 def _merged(

@@ -12,6 +12,7 @@ from typing import Final
 
 Run = tuple[int, int]
 MERGE_BUDGET: Final = 1_000_000  # rows that one tick may write again
+MERGE_BYTES: Final = 100_000_000  # and bytes of them: while they are merged they are in memory about three times
 
 
 def plan(sizes: Sequence[int], *, fan_out: int = 8, budget: int) -> list[Run]:
