@@ -51,7 +51,7 @@ def watched(engine: str, folder: Path, rows: int) -> Watch:
     """Run one engine in a process of its own, and watch it."""
     told = ["--engine", engine, "--folder", str(folder), "--rows", str(rows)]
     child = subprocess.Popen([sys.executable, "-m", "benchmarks.memory", *told])
-    with watching(child.pid, every=0.2) as watch:
+    with watching(child.pid, every=0.2, shared=True) as watch:
         code = child.wait()
     if code:
         raise SystemExit(f"{engine} ended with {code}")

@@ -20,7 +20,8 @@ class Taken:
     """What one process takes, in bytes.
 
     `rss` counts pages that others share as a whole, `pss` its part of them, so that the sum over processes is what they
-    take of the machine; `anon` is what no file stands behind.
+    take of the machine; it takes the system long to find out, so it is 0 unless asked for. `anon` is what no file stands
+    behind.
     """
 
     pid: int
@@ -48,32 +49,35 @@ def family(root: int) -> list[int]:
     return found
 
 
-def look(root: int) -> list[Taken]:
+def look(root: int, *, shared: bool = False) -> list[Taken]:
     """What each process of a family takes now; one that ends meanwhile takes nothing."""
     found: dict[int, Taken] = {}
     for pid in family(root):
         with suppress(OSError, KeyError, StopIteration):
-            taken, parent = _look(pid, root)
+            taken, parent = _look(pid, root, shared)
             # A Java that starts a program is for a moment two processes with one memory: it counts once.
             if not (taken.kind == "jvm" and parent in found and found[parent].kind == "jvm"):
                 found[pid] = taken
     return list(found.values())
 
 
-def _look(pid: int, root: int) -> tuple[Taken, int]:
+def _look(pid: int, root: int, shared: bool) -> tuple[Taken, int]:
     status = dict(line.split(":", 1) for line in (PROC / str(pid) / "status").read_text().splitlines() if ":" in line)
     java = os.readlink(PROC / str(pid) / "exe").endswith("/java")
     kind = "driver" if pid == root else "jvm" if java else "workers"
     rss, anon = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon"))
-    shares = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
-    pss = next(int(line.split()[1]) * 1024 for line in shares if line.startswith("Pss:"))
-    files = len(os.listdir(PROC / str(pid) / "fd"))
+    pss, files = _part(pid) if shared else 0, len(os.listdir(PROC / str(pid) / "fd"))
     return Taken(pid=pid, kind=kind, rss=rss, pss=pss, anon=anon, files=files), int(status["PPid"])
 
 
-def totals(root: int) -> dict[str, float]:
+def _part(pid: int) -> int:
+    shares = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in shares if line.startswith("Pss:"))
+
+
+def totals(root: int, *, shared: bool = False) -> dict[str, float]:
     """The family together: resident megabytes, by kind too, those that no file stands behind, open files, processes."""
-    found = look(root)
+    found = look(root, shared=shared)
     by_kind = {f"rss_{kind}": sum(each.rss for each in found if each.kind == kind) / MB for kind in KINDS}
     greatest = max((each.anon for each in found if each.kind == "workers"), default=0) / MB
     return {
@@ -89,6 +93,7 @@ class Watch:
     root: int
     every: float = 1.0
     more: Callable[[], Mapping[str, float]] = dict
+    shared: bool = False
     samples: list[dict[str, float]] = field(default_factory=list)
     began: float = field(default_factory=monotonic)
     over: threading.Event = field(default_factory=threading.Event)
@@ -103,17 +108,21 @@ class Watch:
         try:
             while not self.over.wait(max(0.0, self.began + self.every * len(self.samples) - monotonic())):
                 at = monotonic() - self.began
-                self.samples.append({"at": at, **totals(self.root), **self.more()})
+                self.samples.append({"at": at, **totals(self.root, shared=self.shared), **self.more()})
         except BaseException as error:
             self.failure = error
 
 
 @contextmanager
 def watching(
-    root: int | None = None, *, every: float = 1.0, more: Callable[[], Mapping[str, float]] = dict
+    root: int | None = None,
+    *,
+    every: float = 1.0,
+    more: Callable[[], Mapping[str, float]] = dict,
+    shared: bool = False,
 ) -> Iterator[Watch]:
     """Watch a family (this process's, if none is named) while a block runs; a sample that fails fails the block."""
-    watch = Watch(root or os.getpid(), every, more)
+    watch = Watch(root or os.getpid(), every, more, shared)
     thread = threading.Thread(target=watch.work, daemon=True)
     thread.start()
     try:
