@@ -120,6 +120,7 @@ def wide(spark: SparkSession, folder: Path, size: Size) -> Iterator[Verdict]:
 def ticks(spark: SparkSession, folder: Path, size: Size) -> Iterator[Verdict]:
     for name, build in (("none", False), ("many", True)):
         write_keys(folder / name, size.rows, size.per_tick, size.ticks, build=build)
+    run(spark, folder / "warm-up", folder / "none")  # the first flow of a session is slower than all others
     for what, trigger, limit in (("on-time panes", None, 1.5), ("early panes", EARLY, None)):
         took = {
             name: small_ticks(run(spark, folder / f"run-{what}-{name}", folder / name, trigger=trigger))
