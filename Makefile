@@ -12,6 +12,9 @@ RESULTS := benchmarks/results
 # Put before what starts Spark: a Java that is new enough is found, or installed.
 JAVA = JAVA_HOME="$$(tools/java)"; export JAVA_HOME;
 
+# What `make bench` measures of the engine, one after the other; each writes its results.
+MEASURED := engine thousand_events hot_keys memory great_state latency slow_sink
+
 # What the tests of the long lane say, into a file of this name: $(call prove,name,which tests)
 prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
 	STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadfile --no-loadscope-reorder -m "" $(2) \
@@ -38,8 +41,10 @@ style: $(READY) ## Ruff only: lint and format
 types: $(READY) ## Mypy only: strict
 	$(RUN) -m mypy
 
-bench: $(READY) ## Measure the kernel against a plain Polars group_by
+bench: $(READY) ## Measure the kernel against Polars, and the engine against Spark's own streaming (hours; a quiet machine)
 	$(RUN) -m benchmarks.kernel
+	$(JAVA) for part in $(MEASURED); do $(RUN) -m benchmarks.$$part || failed="$${failed-} $$part"; done; \
+	    [ -z "$${failed-}" ] || { echo "over their limits:$$failed"; exit 1; }
 
 chaos: $(READY) ## The crash matrix: 200 faults done to a flow on Spark (40 minutes); writes benchmarks/results/chaos.*
 	@$(JAVA) $(RUN) -m chaos
