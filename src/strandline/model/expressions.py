@@ -12,7 +12,6 @@ from functools import lru_cache
 from strandline.errors import DescriptionError, ExpressionError, did_you_mean
 from strandline.model.bind import bind_node
 from strandline.model.coerce import Bound
-from strandline.model.sparksql import read
 from strandline.model.syntax import Node, OutsideSubset
 from strandline.model.types import Schema, Type
 
@@ -50,6 +49,8 @@ def parse(text: str) -> Expression:
     >>> parse("upper(`full name`)").references
     frozenset({'full name'})
     """
+    from strandline.model.sparksql import read  # sqlglot takes a quarter of a second, and workers parse nothing
+
     return Expression(text, *read(text))
 
 
