@@ -89,6 +89,7 @@ class Stage:
 
     def note(self, trial: Trial) -> Trial:
         """Keep a trial, and show it."""
+        trial.told = trial.told.replace(f"{self.root.resolve()}/", "")
         self.trials.append(trial)
         print(trial.line(), flush=True)
         return trial

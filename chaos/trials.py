@@ -83,7 +83,8 @@ def _row(fault: str, how: str, trials: Sequence[Trial]) -> tuple[str, ...]:
     amiss = sum(bool(trial.amiss) for trial in trials)
     seconds = [trial.recovery for trial in trials if trial.recovery is not None]
     times = (f"{median(seconds):.1f}", f"{max(seconds):.1f}") if seconds else ("", "")
-    counts = (len(trials), len(trials) - named, named, verdict.lost, verdict.duplicated, verdict.wrong + amiss)
+    equal = sum(trial.fine and not trial.error for trial in trials)
+    counts = (len(trials), equal, named, verdict.lost, verdict.duplicated, verdict.wrong + amiss)
     return (fault, how, *map(str, counts), *times)
 
 
