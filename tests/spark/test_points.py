@@ -23,11 +23,14 @@ def test_the_thread_that_reaches_a_point_goes_no_further() -> None:
     environment = {**os.environ, "STRANDLINE_AT": "read:40=SIGSTOP"}
     command = [sys.executable, "-c", WORK]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
-        assert os.WIFSTOPPED(os.waitpid(child.pid, os.WUNTRACED)[1])
-        assert child.stdout is not None
-        assert [child.stdout.readline() for _ in range(41)][-1] == "40\n"
-        os.set_blocking(child.stdout.fileno(), False)
-        assert child.stdout.readline() == ""
-        os.set_blocking(child.stdout.fileno(), True)
-        os.kill(child.pid, SIGCONT)
-        assert child.stdout.read().endswith("99\n")
+        try:
+            assert os.WIFSTOPPED(os.waitpid(child.pid, os.WUNTRACED)[1])
+            assert child.stdout is not None
+            assert [child.stdout.readline() for _ in range(41)][-1] == "40\n"
+            os.set_blocking(child.stdout.fileno(), False)
+            assert child.stdout.readline() == ""
+            os.set_blocking(child.stdout.fileno(), True)
+            os.kill(child.pid, SIGCONT)
+            assert child.stdout.read().endswith("99\n")
+        finally:
+            child.kill()
