@@ -31,7 +31,7 @@ def below(pid: int) -> dict[int, tuple[int, str]]:
 
 def java_of(pid: int) -> int | None:
     """The Java process that a driver has started."""
-    return next((number for number, (_, command) in below(pid).items() if "/bin/java" in command.split(" ")[0]), None)
+    return next((number for number, (_, command) in below(pid).items() if "/bin/java -cp" in command), None)
 
 
 def workers_of(pid: int) -> list[int]:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+from py4j.protocol import Py4JError
+
 from strandline.errors import RunError, StateError
 from strandline.spark.failures import told_by
 
@@ -11,8 +14,12 @@ def test_an_error_of_ours_comes_back_as_itself() -> None:
     assert (type(told), told.args) == (StateError, ("It is damaged.", "Mend it."))
 
 
-def test_a_java_process_that_is_gone_is_said_to_be() -> None:
-    told = told_by(ConnectionRefusedError(111, "Connection refused"))
+@pytest.mark.parametrize(
+    "raised",
+    [ConnectionRefusedError(111, "Connection refused"), Py4JError("An error occurred while calling o68.isActive")],
+)
+def test_a_java_process_that_is_gone_is_said_to_be(raised: Exception) -> None:
+    told = told_by(raised)
     assert str(told).startswith("Spark's Java process is gone")
     assert isinstance(told, RunError)
 

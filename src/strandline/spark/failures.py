@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkRuntimeError
 
 from strandline import errors
 from strandline.errors import RunError, StrandlineError
@@ -14,15 +15,15 @@ _OURS: Final = re.compile(r"strandline\.errors\.(\w+): (.*?)\n\s*fix: ([^\n]*)",
 _PYTHON: Final = re.compile(r"(?:^|\n)\s*(?:\w+\.)*(\w*(?:Error|Exception)): ([^\n]*)")
 
 
-GONE: Final = (Py4JNetworkError, ConnectionError)
-"""What is raised when Spark's Java process does not answer any more."""
+UNANSWERED: Final = (Py4JError, ConnectionError, PySparkRuntimeError)
+"""What may be raised when Spark's Java process does not answer, or ends while it starts."""
 
 
 def told_by(failure: BaseException) -> BaseException:
     """The error to raise for a failure."""
     if isinstance(failure, StrandlineError | KeyboardInterrupt | SystemExit):
         return failure
-    if isinstance(failure, GONE):
+    if _is_gone(failure):
         return _caused(
             RunError(
                 f"Spark's Java process is gone: {failure}",
@@ -42,6 +43,11 @@ def told_by(failure: BaseException) -> BaseException:
         RunError(f"The run failed: {what}", fix="Mend the cause and start the flow again: it goes on where it was."),
         failure,
     )
+
+
+def _is_gone(failure: BaseException) -> bool:
+    """An error of Java's own comes as another class; the plain one says that no answer came."""
+    return isinstance(failure, ConnectionError | Py4JNetworkError) or type(failure) is Py4JError
 
 
 def _caused(error: StrandlineError, cause: BaseException) -> StrandlineError:

@@ -18,6 +18,7 @@ from strandline.model.hashing import HASH_VERSION
 from strandline.model.lineage import carried
 from strandline.model.nodes import SourceNode, StageNode
 from strandline.spark import clock
+from strandline.spark.failures import UNANSWERED, told_by
 from strandline.spark.resolving import resolved
 from strandline.spark.run import Driver, Options
 from strandline.spark.session import session
@@ -42,6 +43,12 @@ class Start:
 
     def driver(self, restarts: int) -> Driver:
         """A driver that goes on from the head; it has looked at everything that can be known before the start."""
+        try:
+            return self._driver(restarts)
+        except UNANSWERED as error:
+            raise told_by(error) from error
+
+    def _driver(self, restarts: int) -> Driver:
         began = clock.elapsed()
         storage = storage_at(self.state)
         probe(storage)
