@@ -12,16 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.store.journal import records
 from strandline.store.storage import storage_at
 from tests.spark import cluster_job
 
 pytestmark = pytest.mark.slow
+START = 1_767_225_600_000_000  # 2026-01-01
+ROWS = 50_000
 SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
 # Executors must not find the package where the driver does: only what was shipped to them counts.
 HIDING = """
@@ -65,10 +67,20 @@ def worker(folder: Path, name: str, master: str) -> Iterator[None]:
         yield
 
 
-def job(folder: Path, master: str, rows: int) -> None:
-    arguments = [master, str(folder / "state"), str(folder / "out"), str(rows)]
+def more(folder: Path, number: int) -> None:
+    """Another file of events: so many that stages are stepped by tasks, and not by the driver; some are late."""
+    drawn = np.random.default_rng(number)
+    at = START + drawn.integers(-15, 10, ROWS) * 1_000_000 + number * 10_000_000
+    events = pl.DataFrame({"key": drawn.integers(0, 20_000, ROWS), "value": drawn.random(ROWS), "at": at})
+    folder.mkdir(exist_ok=True)
+    events.with_columns(
+        pl.format("key {}", "key").alias("key"), pl.col("at").cast(pl.Datetime("us", "UTC"))
+    ).write_parquet(folder / f"{number}.parquet")
+
+
+def job(folder: Path, master: str) -> None:
+    command = [sys.executable, "-m", "tests.spark.cluster_job", master, str(folder / "data"), str(folder / "cluster")]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-m", "tests.spark.cluster_job", *arguments]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
 
@@ -81,18 +93,22 @@ def written(folder: Path) -> pl.DataFrame:
 def test_a_cluster_gives_what_one_machine_gives_also_when_a_worker_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "sitecustomize.py").write_text(HIDING)
-    log = tmp_path / "master.log"
+    data, alone, log = tmp_path / "data", tmp_path / "alone", tmp_path / "master.log"
     kind = "org.apache.spark.deploy.master.Master"
     with daemon(log, kind, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"):
         master = said(log, r"spark://127\.0\.0\.1:\d+")
         with worker(tmp_path, "first", master):
+            more(data, 1)
+            more(data, 2)
             with worker(tmp_path, "second", master):
-                job(tmp_path, master, 100_000)
-            job(tmp_path, master, 200_000)
-    alone = tmp_path / "alone"
-    for rows in (100_000, 200_000):
-        cluster_job.run(spark, str(alone / "state"), str(alone / "out"), rows)
-    for sink in ("out", "out-late"):
-        assert written(tmp_path / sink).equals(written(alone / sink))
-    assert written(tmp_path / "out")["n"].sum() > 90_000
-    assert [record["tick"] for record in records(storage_at(tmp_path / "state"))][:4] == [0, 1, 2, 3]
+                job(tmp_path, master)
+            more(data, 3)
+            job(tmp_path, master)
+    cluster_job.run(spark, str(data), str(alone))
+    for sink in ("shown", "late"):
+        assert written(tmp_path / "cluster" / sink).equals(written(alone / sink))
+    assert written(alone / "shown")["n"].sum() > ROWS
+    assert written(alone / "late").height > 0
+    files = storage_at(tmp_path / "cluster" / "state").names("state/sums/")
+    shares = [sum(f"/{tick:012}-" in file for file in files) for tick in range(3)]
+    assert shares == [2, 2, 1]  # as many as there were executors
