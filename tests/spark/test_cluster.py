@@ -111,4 +111,4 @@ def test_a_cluster_gives_what_one_machine_gives_also_when_a_worker_is_gone(spark
     assert written(alone / "late").height > 0
     files = storage_at(tmp_path / "cluster" / "state").names("state/sums/")
     shares = [sum(f"/{tick:012}-" in file for file in files) for tick in range(3)]
-    assert shares == [2, 2, 1]  # as many as there were executors
+    assert shares == [2, 2, 2]  # stepped by tasks, of which there are two at least, however few the executors
