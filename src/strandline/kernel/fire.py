@@ -11,6 +11,7 @@ import polars as pl
 
 from strandline.kernel import triggers
 from strandline.kernel.expressions import evaluate_columns
+from strandline.kernel.folds import state_columns
 from strandline.kernel.folds.lists import list_lengths
 from strandline.kernel.frames import changed, constant, framed, no_rows, stacked
 from strandline.kernel.plan import KEY, Plan, once_per_plan
@@ -136,8 +137,7 @@ def _emptied(plan: Plan, table: pl.DataFrame, fired: Mask) -> dict[str, pl.Serie
     found: dict[str, pl.Series] = {}
     mask = pl.Series(fired)
     for name, fold in plan.folds:
-        for (suffix, _), empty in zip(fold.fields, fold.empty(table.height), strict=True):
-            column = f"a.{name}.{suffix}"
+        for column, empty in zip(state_columns(name, fold), fold.empty(table.height), strict=True):
             found[column] = empty.zip_with(mask, table[column])
     return found
 

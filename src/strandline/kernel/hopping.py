@@ -16,6 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.fire import Fired, fire
+from strandline.kernel.folds import state_columns
 from strandline.kernel.folds.slide import Cells, Windows, slide
 from strandline.kernel.frames import framed, kept, only, stacked, without
 from strandline.kernel.merge import combine, newest
@@ -127,7 +128,7 @@ def _as_window(plan: Plan, keys: pl.DataFrame, columns: dict[str, pl.Series], st
 def _columns(plan: Plan, rows: pl.DataFrame, cells: Cells, held: Windows) -> Iterator[dict[str, pl.Series]]:
     """What every key has in each window, column by column."""
     slid = [
-        slide(fold, [rows[f"a.{name}.{suffix}"] for suffix, _ in fold.fields], cells, held) for name, fold in plan.folds
+        slide(fold, [rows[column] for column in state_columns(name, fold)], cells, held) for name, fold in plan.folds
     ]
     plain = {
         name: cells.table(rows[name].to_numpy(), column.initial)
@@ -136,9 +137,9 @@ def _columns(plan: Plan, rows: pl.DataFrame, cells: Cells, held: Windows) -> Ite
     }
     for (first, last), *parts in zip(held, *slid, strict=True):
         found = {
-            f"a.{name}.{suffix}": column
-            for (name, fold), columns in zip(plan.folds, parts, strict=True)
-            for (suffix, _), column in zip(fold.fields, columns, strict=True)
+            column: part
+            for (name, fold), mine in zip(plan.folds, parts, strict=True)
+            for column, part in zip(state_columns(name, fold), mine, strict=True)
         }
         yield found | {
             name: pl.Series(_REDUCE[plan.columns[name].rule](t[first:last], axis=0)) for name, t in plain.items()

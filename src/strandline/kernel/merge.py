@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from strandline.kernel.folds import state_columns
 from strandline.kernel.folds.lists import list_lengths, to_lists
 from strandline.kernel.frames import constant, framed, kept, only
 from strandline.kernel.groups import Groups
@@ -112,7 +113,7 @@ def _plain_columns(
 def _merged_folds(plan: Plan, table: pl.DataFrame, groups: Groups) -> Mapping[str, pl.Series]:
     found: dict[str, pl.Series] = {}
     for name, fold in plan.folds:
-        columns = [f"a.{name}.{suffix}" for suffix, _ in fold.fields]
+        columns = state_columns(name, fold)
         parts = [table[column] for column in columns]
         merged = parts if groups.all_single else fold.merge(parts, groups)
         found |= dict(zip(columns, merged, strict=True))

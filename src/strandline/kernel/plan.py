@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from strandline.errors import DescriptionError
-from strandline.kernel.folds import Fold, compile_fold
+from strandline.kernel.folds import Fold, compile_fold, state_columns
 from strandline.kernel.frames import no_rows
 from strandline.kernel.schema import polars_type
 from strandline.kernel.triggers import COUNTERS, NOT_YET, Part, columns, compile_trigger, hit_column, walk
@@ -285,7 +285,10 @@ def _columns(
     if stage.coalesce and stage.mode == "accumulating" and _counts_exactly(trigger):
         found["pending"] = Column(pl.Boolean(), False, "first")  # a pane of this tick that a later one may stand for
     for name, fold in folds.items():
-        found |= {f"a.{name}.{suffix}": Column(dtype, None, "fold") for suffix, dtype in fold.fields}
+        types = (dtype for _, dtype in fold.fields)
+        found |= {
+            column: Column(dtype, None, "fold") for column, dtype in zip(state_columns(name, fold), types, strict=True)
+        }
     if not single and (stage.mode == "retracting" or (stage.mode == "accumulating" and _merges(stage.window))):
         found["shown"] = Column(pl.List(pl.Struct(shown_fields(stage, folds, carry))), None, "shown")
     return found

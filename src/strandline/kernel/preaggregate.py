@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.expressions import evaluate_columns
+from strandline.kernel.folds import state_columns
 from strandline.kernel.folds.order import canonical
 from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only
 from strandline.kernel.groups import Groups
@@ -184,7 +185,7 @@ def _fold_groups(
     weights = rows[WEIGHT].to_numpy() if plan.taking_back else None
     for name, fold in plan.folds:
         parts = fold.fold(rows, times, weights, groups)
-        found |= {f"a.{name}.{suffix}": part for (suffix, _), part in zip(fold.fields, parts, strict=True)}
+        found |= dict(zip(state_columns(name, fold), parts, strict=True))
     return found
 
 

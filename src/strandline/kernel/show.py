@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.folds import Fold
+from strandline.kernel.folds import Fold, state_columns
 from strandline.kernel.folds.lists import list_lengths, to_lists
 from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only
 from strandline.kernel.plan import KEY, Plan, once_per_plan
@@ -54,7 +54,7 @@ def values(plan: Plan, table: pl.DataFrame) -> dict[str, pl.Series]:
 
 
 def _parts(table: pl.DataFrame, name: str, fold: Fold) -> list[pl.Series]:
-    return [table[f"a.{name}.{suffix}"] for suffix, _ in fold.fields]
+    return [table[column] for column in state_columns(name, fold)]
 
 
 def pane_times(plan: Plan, table: pl.DataFrame) -> pl.Series:
@@ -93,7 +93,8 @@ def inserts(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     found[TIME] = pane_times(plan, rows)
     for name in plan.carry:
         fold = dict(plan.folds)[name]
-        found |= {accumulator(name, s): rows[f"a.{name}.{s}"] for s, _ in fold.fields}
+        hidden = (accumulator(name, suffix) for suffix, _ in fold.fields)
+        found |= dict(zip(hidden, _parts(rows, name, fold), strict=True))
     return _panes(plan, found, INSERT)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pyarrow as pa
 
-from strandline.kernel.folds import Fold
+from strandline.kernel.folds import state_columns
 from strandline.kernel.frames import framed
 from strandline.kernel.plan import Plan
 from strandline.kernel.segments import Content, Reads, Segment
@@ -15,8 +15,10 @@ from strandline.kernel.segments import Content, Reads, Segment
 
 def missing_aggregates(plan: Plan, segment: Segment) -> tuple[str, ...]:
     """The aggregates of a stage of which a segment has no column."""
+    if len(segment.schema) == len(plan.state_schema):  # almost always, and asked for every segment in every tick
+        return ()
     there = set(segment.schema.names)
-    return tuple(name for name, fold in plan.folds if there.isdisjoint(_columns(name, fold)))
+    return tuple(name for name, fold in plan.folds if there.isdisjoint(state_columns(name, fold)))
 
 
 def widen(plan: Plan, segment: Segment, names: tuple[str, ...]) -> Segment:
@@ -56,9 +58,5 @@ def _empty(plan: Plan, names: tuple[str, ...], count: int) -> pl.DataFrame:
     folds = dict(plan.folds)
     parts = {name: folds[name].empty(count) for name in names}
     return framed({
-        column: part for name in names for column, part in zip(_columns(name, folds[name]), parts[name], strict=True)
+        column: part for name in names for column, part in zip(state_columns(name, folds[name]), parts[name], strict=True)
     })  # fmt: skip
-
-
-def _columns(name: str, fold: Fold) -> list[str]:
-    return [f"a.{name}.{suffix}" for suffix, _ in fold.fields]

@@ -13,7 +13,6 @@ first of them (or at the end).
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import zlib
@@ -23,6 +22,7 @@ from typing import Any, Final
 
 from strandline.errors import MissingFile, SinkError
 from strandline.sinks.contract import Marker
+from strandline.store.sealed import seal, unsealed
 from strandline.store.storage import Buffers, Storage, buffers_of
 
 VERSION: Final = 1
@@ -58,31 +58,19 @@ class Entry:
 
     def to_bytes(self) -> bytes:
         """As JSON, with a checksum of it."""
-        said = asdict(self)
-        return _json({"version": VERSION, "checksum": zlib.crc32(_json(said)), **said})
+        return seal(asdict(self), version=VERSION)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Entry:
         """Read what `to_bytes` wrote; SinkError if it is something else."""
-        try:
-            said = json.loads(data)
-            if said["version"] != VERSION:
-                raise SinkError(
-                    f"The log entry {name!r} has version {said['version']}; this release knows version {VERSION}.",
-                    fix="Use the release that wrote it.",
-                )
-            body = {name: value for name, value in said.items() if name not in ("version", "checksum")}
-            if zlib.crc32(_json(body)) != said["checksum"]:
-                raise ValueError("it does not have the checksum it was written with")
-            files = None if said["files"] is None else _files(said["files"])
-            marker = None if said["marker"] is None else Marker(**said["marker"])
-            return cls(
-                entry=said["entry"], marker=marker, add=_files(said["add"]), remove=tuple(said["remove"]), files=files
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise SinkError(
-                f"The log entry {name!r} cannot be read: {error!r}.", fix="Restore the file from a copy."
-            ) from error
+        said = unsealed(data, f"The log entry {name!r}", version=VERSION, error=SinkError)
+        return cls(
+            entry=said["entry"],
+            marker=None if said["marker"] is None else Marker(**said["marker"]),
+            add=_files(said["add"]),
+            remove=tuple(said["remove"]),
+            files=None if said["files"] is None else _files(said["files"]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,10 +210,6 @@ def _snapshot_at(storage: Storage, head: int) -> Snapshot:
     for entry in reversed(entries):
         snapshot = snapshot.after(entry)
     return snapshot
-
-
-def _json(said: dict[str, Any]) -> bytes:
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _files(said: Sequence[dict[str, Any]]) -> tuple[DataFile, ...]:

@@ -8,15 +8,14 @@ same time one finds the name taken, reads what the other wrote, and looks again.
 
 from __future__ import annotations
 
-import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strandline.errors import DataError, StateError
 from strandline.sources.globs import Wanted
+from strandline.store.sealed import seal, unsealed
 
 if TYPE_CHECKING:
     from strandline.store.storage import Storage
@@ -78,7 +77,11 @@ class DiscoveryLog:
             new = [file for file in new if file.path not in self.seen]
 
     def _read(self, name: str) -> list[Found]:
-        return _decode(self.storage.read(name), f"{name} of the log of files in {self.storage.url}")
+        """The files of an entry. Damage must be found: a file might be read twice, or never."""
+        told = unsealed(
+            self.storage.read(name), f"The entry {name} of the log of files in {self.storage.url}", version=_VERSION
+        )
+        return [Found(*file) for file in told]
 
     def _take(self, found: Iterable[Found]) -> None:
         for file in found:
@@ -107,33 +110,7 @@ def _joined(number: int) -> str:
 
 
 def _encode(files: Iterable[Found]) -> bytes:
-    told = [list(file) for file in files]
-    return json.dumps({"version": _VERSION, "checksum": _checksum(told), "files": told}).encode()
-
-
-def _decode(data: bytes, name: str) -> list[Found]:
-    """The files of an entry; StateError if its bytes are not what was written: a file might be read twice, or never."""
-    try:
-        told = json.loads(data)
-        version, checksum, files = told["version"], told["checksum"], told["files"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(f"{name} cannot be read: {error!r}") from error
-    if version != _VERSION:
-        raise StateError(
-            f"The entry {name} has the version {version!r}.",
-            fix="Use a version of Strandline that knows it, or restore the state.",
-        )
-    if checksum != _checksum(files):
-        raise _damaged(f"{name} does not have the checksum it was written with")
-    return [Found(*file) for file in files]
-
-
-def _checksum(files: list[Any]) -> int:
-    return zlib.crc32(json.dumps(files).encode())
-
-
-def _damaged(what: str) -> StateError:
-    return StateError(f"The entry {what}.", fix="Restore the file from a copy, or start from a savepoint in a fork.")
+    return seal([list(file) for file in files], version=_VERSION)
 
 
 @dataclass(slots=True, eq=False)

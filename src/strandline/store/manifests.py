@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -27,6 +25,7 @@ from strandline.store.records import (
     stage_from_json,
     stage_to_json,
 )
+from strandline.store.sealed import seal, unsealed
 from strandline.store.storage import Storage, digest_of
 
 __all__ = [
@@ -78,31 +77,20 @@ class Manifest:
     @cached_property
     def _bytes(self) -> bytes:
         plain = {name: getattr(self, name) for name in _PLAIN}
-        body = _json({
+        body = {
             **plain,
             "tick": self.tick.to_json(),
             "spark": None if self.spark is None else asdict(self.spark),
             "sources": {name: source.to_json() for name, source in self.sources.items()},
             "stages": {name: stage_to_json(stage) for name, stage in self.stages.items()},
             "sinks": {name: asdict(sink) for name, sink in self.sinks.items()},
-        })  # fmt: skip
-        return b'{"version":%d,"checksum":%d,"body":%s}\n' % (MANIFEST_VERSION, zlib.crc32(body), body)
+        }
+        return seal(body, version=MANIFEST_VERSION)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "the manifest") -> Manifest:
         """Read what `to_bytes` wrote; StateError names the file that is damaged, or of another version."""
-        try:
-            whole = json.loads(data)
-            version, checksum, body = whole["version"], whole["checksum"], whole["body"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise damaged(f"{name} is not a manifest, or a part of it is missing") from error
-        if version != MANIFEST_VERSION:
-            raise StateError(
-                f"{name} has version {version!r}; this Strandline reads version {MANIFEST_VERSION}.",
-                fix="Use the version of Strandline that wrote it, or a newer one.",
-            )
-        if zlib.crc32(_json(body)) != checksum:
-            raise damaged(f"{name} does not have the checksum it was written with")
+        body = unsealed(data, name, version=MANIFEST_VERSION)
         return cls(
             **{plain: body[plain] for plain in _PLAIN},
             tick=Tick.from_json(body["tick"]),
@@ -131,10 +119,6 @@ class Manifest:
 _PLAIN: Final = (
     "flow", "incarnation", "run", "parent", "buckets", "hash_version", "finished", "journal", "restarts",
 )  # fmt: skip
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 class Manifests:

@@ -10,7 +10,7 @@ from strandline.kernel.folds.cells import ExactSum
 from strandline.kernel.folds.counts import CountFold
 from strandline.kernel.folds.ewma import EwmaFold
 from strandline.kernel.folds.extremes import Edge, Extreme
-from strandline.kernel.folds.fold import Choosing, Fields, Fold, Parts, Weighable
+from strandline.kernel.folds.fold import Choosing, Fields, Fold, Parts, Weighable, state_columns
 from strandline.kernel.folds.moments import VarianceFold
 from strandline.kernel.folds.multisets import (
     CollectFold,
@@ -50,7 +50,7 @@ from strandline.model.aggregates import (
 )
 from strandline.model.types import Schema
 
-__all__ = ["Fields", "Fold", "Parts", "Weighable", "compile_fold"]
+__all__ = ["Fields", "Fold", "Parts", "Weighable", "compile_fold", "state_columns"]
 
 
 def compile_fold(

@@ -45,6 +45,11 @@ class Fold(Protocol):
         """Accumulators of no rows."""
 
 
+def state_columns(name: str, fold: Fold) -> list[str]:
+    """What the columns of an aggregate's accumulator are called in the state."""
+    return [f"a.{name}.{suffix}" for suffix, _ in fold.fields]
+
+
 @runtime_checkable
 class Weighable(Protocol):
     """A fold whose accumulators can be taken several times, or taken back: weight w counts all its rows w times."""
