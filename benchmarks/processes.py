@@ -32,20 +32,24 @@ class Taken:
     files: int
 
 
+def state_and_parent(pid: int) -> tuple[str, int]:
+    """The letter of a process's state, and its parent; OSError if it has ended."""
+    # The name in brackets may hold spaces.
+    state, parent = (PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+    return state, int(parent)
+
+
 def family(root: int) -> list[int]:
     """A process and all that came of it."""
-    parents: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                # The name in brackets may hold spaces; the parent is the second field behind it.
-                parents.setdefault(int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]), []).append(
-                    int(entry.name)
-                )
+                children.setdefault(state_and_parent(int(entry.name))[1], []).append(int(entry.name))
     found, new = [], [root]
     while new:
         found += new
-        new = [child for parent in new for child in parents.get(parent, [])]
+        new = [child for parent in new for child in children.get(parent, [])]
     return found
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from chaos import orders
+from chaos.processes import wait_until
 from chaos.stage import Stage, head_of, recovery_after
 from chaos.trials import Trial
 from strandline.errors import StrandlineError
@@ -70,8 +70,7 @@ def _under(stage: Stage, tick: int) -> Trial:
     folder = stage.copy_of_base("checkpoint")
     trial = Trial(fault=FAULT, how="deleted under a run", what=f"in tick {tick}")
     run = orders.run(folder, stage.spark, wait=False)
-    while run.running and head_of(folder) < tick:
-        time.sleep(0.02)
+    wait_until(lambda: not run.running or head_of(folder) >= tick)
     shutil.rmtree(orders.state_of(folder) / "spark", ignore_errors=True)
     try:
         run.wait()

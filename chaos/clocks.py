@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from chaos.judging import journal
+from chaos.processes import wait_until
 from chaos.stage import Stage, finish, head_of, last_error, start
 from chaos.trials import Trial
 from strandline.model.time import Span
@@ -25,15 +26,18 @@ def step_clocks(stage: Stage, *, quick: bool) -> None:
     child, head = start(folder, clock=clock), head_of(folder)
     trials = [Trial(fault=FAULT, how="back", what="-5m before the start")]
     for step in STEPS[:2] if quick else STEPS:
-        while child.poll() is None and head_of(folder) <= head:
-            time.sleep(0.02)
-        head = head_of(folder)
+        head = _next_head(child, folder, head)
         _set(clock, step)
         how = "back" if step.startswith("-") else "forward"
         trials.append(Trial(fault=FAULT, how=how, what=f"{step} in tick {head + 1}"))
     ended = finish(child)
     trials[-1].amiss = f"it ended with {ended}: {last_error(folder)}" if ended else ""
     _judge(stage, folder, trials)
+
+
+def _next_head(child: subprocess.Popen[bytes], folder: Path, head: int) -> int:
+    wait_until(lambda: child.poll() is not None or head_of(folder) > head)
+    return head_of(folder)
 
 
 def _judge(stage: Stage, folder: Path, trials: list[Trial]) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.stage import Stage, base, head_of, recovery_after
+from chaos.stage import Stage, head_of, recovery_after
 from chaos.trials import Trial
 
 FAULT: Final = "a full disk"
@@ -49,7 +49,7 @@ def _mounted(stage: Stage) -> Path | None:
 def _filled(stage: Stage, disk: Path, left: int) -> Trial:
     """A disk with so many kilobytes left."""
     folder, ballast = disk / f"run-{left}", disk / "ballast"
-    shutil.copytree(base(stage), folder)
+    shutil.copytree(stage.base(), folder)
     trial = Trial(fault=FAULT, how="a real one", what=f"{left} kB are left")
     free = shutil.disk_usage(disk).free - left * 1024
     with ballast.open("wb") as file:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ from signal import SIGKILL
 from typing import Final
 
 from chaos.orders import NAMED_ERROR
-from chaos.processes import java_of
-from chaos.stage import Stage, finish, head_of, last_error, recovery_after, seconds_of_base, start
+from chaos.processes import java_of, wait_until
+from chaos.stage import Stage, finish, head_of, last_error, recovery_after, start
 from chaos.trials import Trial
 from strandline.spark.points import POINTS
 
@@ -64,7 +63,7 @@ def kill_drivers(stage: Stage, *, quick: bool) -> None:
     for number in range(1 if quick else CHAINS):
         play_chain(stage, chain_of_points(number))
     for number in range(0 if quick else RANDOM_CHAINS):
-        play_chain(stage, chain_of_moments(number, longest=1.2 * seconds_of_base(stage)))
+        play_chain(stage, chain_of_moments(number, longest=1.2 * stage.seconds_of_base()))
 
 
 def play_chain(stage: Stage, kills: Sequence[Kill]) -> None:
@@ -104,9 +103,8 @@ def _kill_after(child: subprocess.Popen[bytes], kill: Kill) -> None:
     with suppress(subprocess.TimeoutExpired):
         child.wait(kill.after)
         return
+    if kill.java:  # it may not have been started yet
+        wait_until(lambda: java_of(child.pid) is not None or child.poll() is not None, every=0.1)
     java = java_of(child.pid) if kill.java else None
-    while kill.java and java is None and child.poll() is None:  # it has not been started yet
-        time.sleep(0.1)
-        java = java_of(child.pid)
     with suppress(ProcessLookupError):
         os.kill(child.pid if java is None else java, SIGKILL)

@@ -46,6 +46,7 @@ class Stage:
     trials: list[Trial] = field(default_factory=list)
     expected: Sinks = field(init=False)
     folders: int = 0
+    base_took: float | None = None
 
     def __post_init__(self) -> None:
         orders.write_events(self.root / "events")
@@ -68,8 +69,26 @@ class Stage:
         """A run that died in the middle, ready to be gone on with. Files that never change are shared."""
         target = self.folder(name)
         copied = _linked if linked else shutil.copy2
-        shutil.copytree(base(self), target, copy_function=copied)
+        shutil.copytree(self.base(), target, copy_function=copied)
         return target
+
+    def base(self) -> Path:
+        """A run that was killed between commit and publishing, made once."""
+        folder = self.root / "base"
+        if self.base_took is None:
+            began = time.monotonic()
+            ended = finish(start(folder, at=BASE_KILLED_AT))
+            if ended != -SIGKILL:
+                raise AssertionError(f"The base run ended with {ended}: {log_of(folder).read_text()[-2000:]}")
+            take(storage_at(orders.state_of(folder)), SAVEPOINT, tick=5)
+            self.base_took = time.monotonic() - began
+        return folder
+
+    def seconds_of_base(self) -> float:
+        """How long a driver takes on this machine, from its start to the middle of the ticks."""
+        self.base()
+        assert self.base_took is not None
+        return self.base_took
 
     def attempt(self, folder: Path, **options: Any) -> tuple[str, str]:
         """Run to the end in this process: the name of the error that it ended with, and what that said."""
@@ -95,27 +114,6 @@ class Stage:
         return trial
 
 
-_BASES: Final[dict[Path, float]] = {}
-
-
-def base(stage: Stage) -> Path:
-    """A run that was killed between commit and publishing, made once."""
-    folder = stage.root / "base"
-    if folder not in _BASES:
-        began = time.monotonic()
-        ended = finish(start(folder, at=BASE_KILLED_AT))
-        if ended != -SIGKILL:
-            raise AssertionError(f"The base run ended with {ended}: {log_of(folder).read_text()[-2000:]}")
-        take(storage_at(orders.state_of(folder)), SAVEPOINT, tick=5)
-        _BASES[folder] = time.monotonic() - began
-    return folder
-
-
-def seconds_of_base(stage: Stage) -> float:
-    """How long a driver takes on this machine, from its start to the middle of the ticks."""
-    return _BASES[base(stage)]
-
-
 def _linked(source: str, target: str) -> None:
     """Share a file, unless it is changed in place."""
     if "results.db" in source:
@@ -133,8 +131,7 @@ def head_of(folder: Path) -> int:
 
 def recovery_after(folder: Path, head: int) -> float | None:
     """How long the run took to its first tick that went on behind a head, if it got there."""
-    found = recoveries(folder)
-    return found.get(head + 1)
+    return recoveries(folder).get(head + 1)
 
 
 # -- drivers in processes of their own --------------------------------------------------------------------------

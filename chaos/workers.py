@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ from signal import SIGKILL
 from typing import Any, Final
 
 from chaos import orders
-from chaos.processes import executors_of, workers_of
+from chaos.processes import executors_of, wait_until, workers_of
 from chaos.stage import Stage, finish, head_of, last_error, start
 from chaos.trials import Trial
 from strandline.errors import StrandlineError
@@ -102,8 +101,7 @@ def kill_in_a_task(stage: Stage, count: int) -> None:
             (tokens / str(given)).touch()
             given, head = given + 1, now
         time.sleep(0.02)
-    with suppress(StrandlineError):
-        run.wait()
+    wait_until(lambda: not run.running)
     killed = given - len(list(tokens.iterdir()))
     _note_all(stage, folder, "in a task that reads", killed, run.wait)
 
@@ -169,12 +167,8 @@ def kill_executors(stage: Stage, count: int) -> None:
         if head >= 2 * killed and _killed_one(executors_of(child.pid), drawn):
             killed += 1
         time.sleep(0.1)
-    ended = _ended(child)
+    ended = finish(child, timeout=600)
     _note_all(stage, folder, "an executor of a cluster", killed, lambda: None)
     if ended != 0 or not killed:
         last = stage.trials[-1] if killed else stage.note(Trial(fault=FAULT, how="an executor of a cluster"))
         last.amiss = f"{killed} were killed; the run ended with {ended}: {last_error(folder)}"
-
-
-def _ended(child: subprocess.Popen[bytes]) -> int:
-    return finish(child, timeout=600)

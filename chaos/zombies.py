@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from signal import SIGCONT
 from subprocess import Popen
 from typing import Final
 
 from chaos.orders import NAMED_ERROR
-from chaos.processes import is_stopped
+from chaos.processes import is_stopped, wait_until
 from chaos.stage import Stage, finish, head_of, last_error, recovery_after, start
 from chaos.trials import Trial
 
@@ -31,7 +30,7 @@ def wake_zombies(stage: Stage, *, quick: bool) -> None:
 
 def _woken(stage: Stage, stop: str) -> Trial:
     folder = stage.copy_of_base("zombie")
-    head, zombie = head_of(folder), start(folder, at=stop, signal="SIGSTOP")
+    zombie = start(folder, at=stop, signal="SIGSTOP")
     trial = Trial(fault=FAULT, how=f"stopped at {stop.partition(':')[0]}", what=stop)
     _wait_for_stop(zombie)
     head = head_of(folder)
@@ -48,10 +47,9 @@ def _woken(stage: Stage, stop: str) -> Trial:
 
 
 def _wait_for_stop(child: Popen[bytes]) -> None:
-    while not is_stopped(child.pid):
-        if child.poll() is not None:
-            raise AssertionError(f"The driver ended with {child.returncode} and was to be stopped.")
-        time.sleep(0.05)
+    wait_until(lambda: child.poll() is not None or is_stopped(child.pid))
+    if child.returncode is not None:
+        raise AssertionError(f"The driver ended with {child.returncode} and was to be stopped.")
 
 
 def start_two(stage: Stage, *, quick: bool) -> None:

@@ -13,7 +13,8 @@ from typing import Any, Final
 import strandline as sl
 from strandline.errors import CheckFailed
 from strandline.kernel.folds import compile_fold
-from strandline.model.aggregates import BUILT_IN, AnyAggregate, result_type, takes_back
+from strandline.model.aggregates import BUILT_IN, AnyAggregate, takes_back
+from strandline.model.result_types import result_type
 from strandline.model.types import SCALARS, Schema, Type
 from strandline.testing import Crash, Events, Watermark, play
 

@@ -2,106 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
 
 import strandline as sl
 from strandline.errors import CheckFailed
+from tests.model.checking import (
+    COUNTED,
+    EACH,
+    HOPS,
+    HOURS,
+    MINUTES,
+    REFINING,
+    SCHEMA,
+    Merging,
+    Plain,
+    Removing,
+    Short,
+    Unbounded,
+    Wordy,
+    aggregated,
+    behind,
+    fires,
+    orders,
+    problems,
+    second,
+    stage,
+)
 
-SCHEMA = "user string, amount double, n int, zone string, gap interval, tags array<string>, at timestamp"
-MINUTES, HOURS = sl.Tumbling("1m"), sl.Tumbling("1h")
-REFINING: dict[str, Any] = {"trigger": sl.AfterWatermark(late=sl.AfterCount(1)), "lateness": "1m", "mode": "retracting"}
-
-
-class Plain(sl.Aggregate):
-    columns: tuple[str, ...] = ("total",)
-    result = "bigint"
-
-    def start(self) -> int:
-        return 0
-
-    def add(self, accumulator: int, *values: Any) -> int:
-        return accumulator + 1
-
-    def merge(self, left: int, right: int) -> int:
-        return left + right
-
-    def output(self, accumulator: int) -> int:
-        return accumulator
-
-
-class Removing(Plain):
-    def remove(self, accumulator: int, *values: Any) -> int:
-        return accumulator - 1
-
-
-class Wordy(Plain):
-    columns = "amount"  # type: ignore[assignment]  # a common slip: no tuple
-
-
-class Merging(sl.CustomWindow):
-    merging = True
-
-    def assign(self, time: Any, row: Any) -> list[tuple[int, int]]:
-        return [(time, time + 1)]
-
-
-class Unbounded(sl.CustomWindow):
-    def assign(self, time: Any, row: Any) -> list[tuple[int, int]]:
-        return [(time, time + 1)]
-
-
-class Short(Unbounded):
-    longest = sl.Span.of("1m")
-
-
-def orders(schema: str = SCHEMA, **options: Any) -> sl.Stream:
-    return sl.Flow("f").source("orders", sl.Rows(schema=schema), **{"time": "at", **options})
-
-
-def stage(
-    window: Any = MINUTES, *, keys: tuple[str, ...] = ("user",), aggregates: Any = None, **options: Any
-) -> sl.Stage:
-    return orders().key_by(*keys).window(window, **options).aggregate("one", **(aggregates or {"total": sl.Sum("n")}))
-
-
-def second(window: Any = HOURS, *, first: Any = None, aggregates: Any = None, **options: Any) -> sl.Stage:
-    before = stage(**REFINING) if first is None else first
-    return before.key_by("user").window(window, **options).aggregate("two", **(aggregates or {"n": sl.Count()}))
-
-
-def problems(stream: sl.Stream | sl.Flow) -> list[str]:
-    try:
-        (stream if isinstance(stream, sl.Flow) else stream.flow).check()
-    except CheckFailed as failed:
-        return [problem.what for problem in failed.problems]
-    return []
-
-
-def surprises(flow: sl.Flow) -> list[str]:
-    """The risks of a flow, without the one that it has no sink."""
-    return [risk for risk in flow.check() if "has no sink" not in risk]
-
-
-def aggregated(**aggregates: Any) -> sl.Stage:
-    return stage(aggregates=aggregates)
-
-
-def fires(trigger: Any, **options: Any) -> sl.Stage:
-    return stage(trigger=trigger, **options)
-
-
-def behind(before: sl.Stream, window: Any = HOURS, **aggregates: Any) -> sl.Stage:
-    return before.key_by("user").window(window).aggregate("three", **(aggregates or {"n": sl.Count()}))
-
-
-COUNTED, EACH = sl.Repeatedly(sl.AfterCount(3)), sl.Repeatedly(sl.AfterCount(1))
-HOPS = sl.Hopping("1m", every="30s")
 REFUSED: dict[str, Any] = {
     # columns
     "keyed by 'usr', which is not there": lambda: stage(keys=("usr",)),
@@ -323,20 +252,6 @@ def test_names_are_given_once(names: tuple[str, str, str, str], what: str) -> No
     assert [problem for problem in problems(flow) if what in problem]
 
 
-def test_a_branch_that_leads_nowhere_is_a_risk() -> None:
-    flow = stage().flow
-    assert surprises(flow) == []
-    sl.Stream(flow, flow.nodes[0]).where("amount > 3").with_column("double", "amount * 2")  # type: ignore[arg-type]
-    assert surprises(flow) == ["The rows of .with_column('double', ...) lead nowhere: no stage and no sink takes them."]
-
-
-def test_many_panes_and_endless_keys_are_risks() -> None:
-    (many,) = surprises(stage(sl.Hopping("1d", every="1m")).flow)
-    assert "1440 windows" in many
-    (endless,) = surprises(stage(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1))).flow)
-    assert "keeps every key for ever" in endless
-
-
 def test_behind_a_transform_only_what_needs_no_columns_is_checked() -> None:
     unknown = orders().transform(lambda df: df, name="anything")
     known = unknown.key_by("whatever").window(sl.Tumbling("1m"), trigger=sl.AfterCount(3))
@@ -350,109 +265,3 @@ def test_a_stage_over_what_a_source_rejected_is_refused_because_those_rows_have_
     events.rejected.key_by("user").window(sl.Tumbling("1m")).aggregate("bad", n=sl.Count())
     with pytest.raises(sl.StrandlineError, match="rows without a usable time"):
         flow.check()
-
-
-LEAVES = st.sampled_from(
-    [
-        sl.AfterCount(1),
-        sl.AfterCount(3, exact=True),
-        sl.AfterProcessingTime("90s"),
-        sl.AfterProcessingTime(aligned_to="1m"),
-        sl.When("total > 3", crossing=True),
-        sl.OnEvent("user = 'ann'"),
-        sl.AfterClose(),
-        sl.Never(),
-        sl.AfterWatermark(),
-    ]
-)
-TRIGGERS = st.recursive(
-    LEAVES,
-    lambda part: st.one_of(
-        st.builds(sl.Repeatedly, part),
-        st.builds(sl.OrFinally, part, part),
-        st.builds(sl.AfterWatermark, early=st.none() | part, late=st.none() | part),
-        st.lists(part, min_size=1, max_size=3).flatmap(
-            lambda parts: st.sampled_from([sl.AfterAny, sl.AfterAll, sl.AfterEach]).map(lambda kind: kind(*parts))
-        ),
-    ),
-    max_leaves=5,
-)
-KINDS_OF_WINDOWS = st.sampled_from([MINUTES, HOPS, sl.Session("1m"), sl.Global(), sl.Global(ttl="1h"), Unbounded()])
-
-
-def offered(fix: str, given: Any) -> list[Any]:
-    """The triggers that a fix says to write, made as it says."""
-    match = re.fullmatch(r"Write (.*); allow_loss=True if that is meant\.", fix)
-    assert match is not None, fix
-    return [_made(text, given) for text in match[1].split(", or ")]
-
-
-def _made(text: str, given: Any) -> Any:
-    option, _, said = text.partition("=")
-    now = {"trigger": given, "early": getattr(given, "early", None), "late": getattr(given, "late", None)}
-    said = re.sub(r"<what (\w+)= is now>", r"now['\1']", said)
-    made = eval(said, {**vars(sl), "now": now})  # texts of our own
-    return dataclasses.replace(given, late=made) if option == "late" else made
-
-
-@settings(max_examples=300, deadline=None)
-@given(KINDS_OF_WINDOWS, TRIGGERS, st.sampled_from(["0s", "1m"]))
-def test_who_follows_the_fix_of_a_trigger_that_loses_events_is_let_through(
-    window: Any, trigger: Any, lateness: str
-) -> None:
-    try:
-        stage(window, trigger=trigger, lateness=lateness).flow.check()
-    except CheckFailed as failed:
-        (problem,) = failed.problems
-        event(problem.what)
-        if not (isinstance(window, sl.Global) and window.ttl is not None):
-            assert "ttl" not in str(problem)
-        for mended in offered(problem.fix, trigger):
-            assert problems(stage(window, trigger=mended, lateness=lateness)) == []
-
-
-@pytest.mark.parametrize(
-    ("trigger", "options", "fix"),
-    [
-        (sl.AfterCount(3), {}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose())), or trigger=AfterWatermark(early=AfterCount(3))"),
-        (COUNTED, {}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose())), or trigger=AfterWatermark(early=AfterCount(3))"),
-        (COUNTED, {"window": sl.Global()}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose()))"),
-        (sl.Never(), {}, "trigger=AfterClose(), or trigger=AfterWatermark()"),
-        (sl.AfterWatermark(), {"window": sl.Global(ttl="1h")}, "trigger=AfterClose()"),
-        (sl.AfterWatermark(late=COUNTED), {"lateness": "1m"}, "late=AfterAny(AfterCount(3), AfterClose())"),
-        (sl.AfterWatermark(late=sl.When("total > 3 and user <> 'somebody with quite a long name'")), {"lateness": "1m"},
-         "late=AfterAny(<what late= is now>, AfterClose())"),
-    ],
-)  # fmt: skip
-def test_the_fix_of_a_trigger_that_loses_events_can_be_copied(trigger: Any, options: Any, fix: str) -> None:
-    with pytest.raises(CheckFailed) as failed:
-        stage(trigger=trigger, **options).flow.check()
-    assert failed.value.problems[0].fix == f"Write {fix}; allow_loss=True if that is meant."
-
-
-@pytest.mark.parametrize(
-    "stream", [orders().with_column("at", "at + interval 1 hour"), orders().select("user", "n", "now() as at")]
-)
-def test_a_time_column_that_is_made_anew_is_a_risk(stream: sl.Stream) -> None:
-    stream.key_by("user").window(MINUTES).aggregate("one", n=sl.Count())
-    (risk,) = surprises(stream.flow)
-    assert "makes the column 'at' anew, and the time of an event stays as it was read: the stage 'one'" in risk
-
-
-def test_a_time_column_that_is_left_alone_or_dropped_is_no_risk() -> None:
-    for stream in (
-        orders().with_column("at", "at"),
-        orders().select("user", "at"),
-        orders().select("user", "n as at2"),
-    ):
-        stream.key_by("user").window(MINUTES).aggregate("one", n=sl.Count())
-        assert surprises(stream.flow) == []
-    assert surprises(second(first=stage().with_column("at", "window_start")).flow) == []
-
-
-def test_a_merge_over_windows_that_may_overlap_is_a_risk() -> None:
-    (risk,) = surprises(second(first=stage(Short()), aggregates={"m": sl.Merge("total")}).flow)
-    assert "The stage 'two' merges panes of Short: should its windows overlap" in risk
-    assert surprises(second(first=stage(Merging()), aggregates={"m": sl.Merge("total")}).flow) == []
-    assert surprises(second(sl.SameWindow(), first=stage(Short()), aggregates={"m": sl.Merge("total")}).flow) == []
-    assert surprises(second(first=stage(Short())).flow) == []

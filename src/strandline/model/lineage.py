@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strandline.errors import DescriptionError, ExpressionError, did_you_mean
-from strandline.model.aggregates import AnyAggregate, Merge, result_type
+from strandline.model.aggregates import AnyAggregate, Merge
 from strandline.model.flow import (
     Flow,
     Node,
@@ -16,6 +16,7 @@ from strandline.model.flow import (
     stage_before,
 )  # fmt: skip
 from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, REJECTED_COLUMNS, UNREADABLE_COLUMNS, WINDOW_COLUMNS
+from strandline.model.result_types import result_type
 from strandline.model.time import Span
 from strandline.model.types import Schema, Type
 from strandline.model.windows import Calendar, CustomWindow, Hopping, Session, Tumbling, Window

@@ -15,6 +15,7 @@ import polars as pl
 from strandline.kernel.hashing import hash_columns
 from strandline.kernel.schema import polars_type
 from strandline.model import aggregates as agg
+from strandline.model.result_types import result_type
 from strandline.model.types import Schema, Type
 
 
@@ -198,7 +199,7 @@ def of_one(aggregate: Any, schema: Schema, pairs: list[tuple[int, Any]], taking_
         case agg.Sum():
             return float_sum(values, exact=exact) if isinstance(values[0], float) else whole_sum(values)
         case agg.Mean():
-            return mean(values, exact, agg.result_type(aggregate, schema))
+            return mean(values, exact, result_type(aggregate, schema))
         case agg.Min():
             return ordered[0]
         case agg.Max():

@@ -28,8 +28,8 @@ from strandline.model.aggregates import (
     Sum,
     TopK,
     Variance,
-    result_type,
 )
+from strandline.model.result_types import result_type
 from strandline.model.types import Schema
 from tests.kernel.folds.playing import bits, fold_rows, merge_parts, show
 from tests.kernel.folds.reference import Row, shown

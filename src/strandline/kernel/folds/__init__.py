@@ -46,8 +46,8 @@ from strandline.model.aggregates import (
     TopK,
     Variance,
     columns_of,
-    result_type,
 )
+from strandline.model.result_types import result_type
 from strandline.model.types import Schema
 
 __all__ = ["Fields", "Fold", "Parts", "Weighable", "compile_fold", "state_columns"]

@@ -1,0 +1,58 @@
+"""What check() lets through, and says might surprise."""
+
+from __future__ import annotations
+
+import pytest
+
+import strandline as sl
+from tests.model.checking import (
+    MINUTES,
+    Merging,
+    Short,
+    orders,
+    second,
+    stage,
+    surprises,
+)
+
+
+def test_a_branch_that_leads_nowhere_is_a_risk() -> None:
+    flow = stage().flow
+    assert surprises(flow) == []
+    sl.Stream(flow, flow.nodes[0]).where("amount > 3").with_column("double", "amount * 2")  # type: ignore[arg-type]
+    assert surprises(flow) == ["The rows of .with_column('double', ...) lead nowhere: no stage and no sink takes them."]
+
+
+def test_many_panes_and_endless_keys_are_risks() -> None:
+    (many,) = surprises(stage(sl.Hopping("1d", every="1m")).flow)
+    assert "1440 windows" in many
+    (endless,) = surprises(stage(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1))).flow)
+    assert "keeps every key for ever" in endless
+
+
+@pytest.mark.parametrize(
+    "stream", [orders().with_column("at", "at + interval 1 hour"), orders().select("user", "n", "now() as at")]
+)
+def test_a_time_column_that_is_made_anew_is_a_risk(stream: sl.Stream) -> None:
+    stream.key_by("user").window(MINUTES).aggregate("one", n=sl.Count())
+    (risk,) = surprises(stream.flow)
+    assert "makes the column 'at' anew, and the time of an event stays as it was read: the stage 'one'" in risk
+
+
+def test_a_time_column_that_is_left_alone_or_dropped_is_no_risk() -> None:
+    for stream in (
+        orders().with_column("at", "at"),
+        orders().select("user", "at"),
+        orders().select("user", "n as at2"),
+    ):
+        stream.key_by("user").window(MINUTES).aggregate("one", n=sl.Count())
+        assert surprises(stream.flow) == []
+    assert surprises(second(first=stage().with_column("at", "window_start")).flow) == []
+
+
+def test_a_merge_over_windows_that_may_overlap_is_a_risk() -> None:
+    (risk,) = surprises(second(first=stage(Short()), aggregates={"m": sl.Merge("total")}).flow)
+    assert "The stage 'two' merges panes of Short: should its windows overlap" in risk
+    assert surprises(second(first=stage(Merging()), aggregates={"m": sl.Merge("total")}).flow) == []
+    assert surprises(second(sl.SameWindow(), first=stage(Short()), aggregates={"m": sl.Merge("total")}).flow) == []
+    assert surprises(second(first=stage(Short())).flow) == []
