@@ -104,12 +104,12 @@ class Engine:
         frame: DataFrame,
         place: SparkPlace,
         head: Manifest | None,
-        pending: Pending,
+        unpublished: Callable[[], Pending],
         *,
         ending: bool,
         restarts: int,
     ) -> Manifest:
-        """Make the tick after the head from a batch of Spark's. `pending` are ticks that sinks do not have yet."""
+        """Make the tick after the head from a batch of Spark's. `unpublished` waits for sinks, and tells what they lack."""
         offsets = offsets_of(place.offsets)
         made = self._begin(head, Instant(offsets["now"]))
         self._read(frame, made)
@@ -125,6 +125,7 @@ class Engine:
             made.edges[name] = made.edges[name].moved_to(state.watermark)
         reach("ticked", made.tick)
         self._step_all(made, head)
+        pending = self._wait(unpublished, made)
         over = all(edge.after >= Instant.END_OF_TIME for n, edge in made.edges.items() if n in sources)
         return Manifest(
             flow=self.flow.name, incarnation=self.incarnation, run=self.run, parent=None if head is None else head.digest,
@@ -153,6 +154,13 @@ class Engine:
         made.take(messages(frame))
         made.took["read"] = clock.elapsed() - at
         reach("read", made.tick)
+
+    def _wait(self, unpublished: Callable[[], Pending], made: Made) -> Pending:
+        at = clock.elapsed()
+        pending = unpublished()
+        made.took["waited"] = clock.elapsed() - at
+        self.blocked = Span(self.blocked + made.took["waited"])
+        return pending
 
     def _step_all(self, made: Made, head: Manifest | None) -> None:
         """Stages and transforms in the order of the flow: each takes what those before it gave in this tick."""

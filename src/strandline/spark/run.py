@@ -8,7 +8,9 @@
     6  publish     each sink gets the tick's rows from the files                 spark/publishing.py
     7  clean up    what no manifest and no savepoint names is removed            store/cleanup.py
 
-A run that dies anywhere is followed by one that publishes the head again and goes on behind it.
+Steps 6 and 7 are done beside the next tick's reading and stepping, which is committed when they are done: so all ticks
+before the head are published. A run that dies anywhere is followed by one that publishes the head again and goes on
+behind it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,7 +37,7 @@ from strandline.spark import clock
 from strandline.spark.admission import Admission
 from strandline.spark.checkpoint import Checkpoint, make_checkpoint
 from strandline.spark.datasource import FORMAT, write_limits
-from strandline.spark.engine import Engine, sources_of
+from strandline.spark.engine import Engine, Pending, sources_of
 from strandline.spark.failures import told_by
 from strandline.spark.hops import from_dataframe
 from strandline.spark.points import reach
@@ -83,6 +86,8 @@ class Driver:
         self.stopped = threading.Event()
         self.ticking = threading.Lock()  # held while a tick is made
         self.failure: BaseException | None = None
+        self.beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="publish")
+        self.publication: Future[None] | None = None  # of the head
         self.ticks = 0
         self.admission = Admission(target=Span(max(5 * options.batch_interval, 2_000_000)))
         self.control = Path(tempfile.mkdtemp(prefix="strandline-"))
@@ -115,6 +120,7 @@ class Driver:
         except Exception as error:
             self.failure = error
         finally:
+            self.beside.shutdown()  # whatever happened, the head is published if it can be
             shutil.rmtree(self.control, ignore_errors=True)
             self.publishing.close()
         if self.failure is not None:
@@ -182,39 +188,53 @@ class Driver:
         try:
             self._tick(frame, checkpoint, batch)
         except BaseException as error:
-            self.failure = error
-            self.done.set()
+            self._fail(error)
             raise
         if self._is_over():
             self.done.set()
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self.done.set()
 
     # -- one tick -----------------------------------------------------------------------------------------------
 
     def _tick(self, frame: DataFrame, checkpoint: Checkpoint, batch: int) -> None:
         began = clock.elapsed()
         manifest = self.engine.make(
-            frame, checkpoint.place(batch), self.head, self.publishing.unpublished(), ending=self._ending(),
-            restarts=self.restarts,
-        )  # fmt: skip
+            frame, checkpoint.place(batch), self.head, self._unpublished, ending=self._ending(), restarts=self.restarts
+        )
         made = clock.elapsed()
         if self.ticks == 0:
             manifest = self._told_of_start(manifest, made)
         self.manifests.commit(manifest)
         self.head = manifest
         reach("committed", manifest.number)
-        committed = clock.elapsed()
-        delivered = self.publishing.publish(manifest)
-        reach("published", manifest.number)
-        published = clock.elapsed()
-        took = {"make": made - began, "commit": committed - made, "publish": published - committed}
-        self.engine.blocked = Span(self.engine.blocked + took["publish"])
-        write_record(self.storage, manifest, took=took, delivered=delivered)
-        reach("recorded", manifest.number)
-        self._clean_up(manifest)
         self.ticks += 1
-        rows = sum(n for mine in manifest.journal["rows"].values() for n in mine.values())
-        self.admission.observe(rows=rows, took=Span(clock.elapsed() - began))
-        self._limit()
+        self.publication = self.beside.submit(self._publish, manifest, began, made, clock.elapsed())
+
+    def _unpublished(self) -> Pending:
+        """What sinks do not have yet of all ticks so far; one that may not be behind is waited for."""
+        if self.publication is not None:
+            self.publication.result()
+        return self.publishing.unpublished()
+
+    def _publish(self, manifest: Manifest, began: Span, made: Span, committed: Span) -> None:
+        """What is left to do with a tick that is true: beside the next one, and done before that is committed."""
+        try:
+            delivered = self.publishing.publish(manifest)
+            reach("published", manifest.number)
+            published = clock.elapsed()
+            took = {"make": made - began, "commit": committed - made, "publish": published - committed}
+            write_record(self.storage, manifest, took=took, delivered=delivered)
+            reach("recorded", manifest.number)
+            self._clean_up(manifest)
+            rows = sum(n for mine in manifest.journal["rows"].values() for n in mine.values())
+            self.admission.observe(rows=rows, took=Span(clock.elapsed() - began))
+            self._limit()
+        except BaseException as error:
+            self._fail(error)
+            raise
 
     def _told_of_start(self, manifest: Manifest, made: Span) -> Manifest:
         """The first tick of a run says in the manifest how long the start took: a run may die before its journal."""
