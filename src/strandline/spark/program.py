@@ -6,6 +6,7 @@ Nodes go by their place in `flow.nodes`, which is the same in every process.
 from __future__ import annotations
 
 import base64
+import gc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -187,5 +188,9 @@ def _as_named(replaced: pl.DataFrame | None, node: SinkNode) -> pl.DataFrame | N
 
 @lru_cache(maxsize=8)
 def work_of(text: str) -> Work:
-    """The program in a text, opened once in this process."""
-    return Work(cloudpickle.loads(base64.b64decode(text)))
+    """The program in a text, opened once in this process, which is a worker of Spark's."""
+    work = Work(cloudpickle.loads(base64.b64decode(text)))
+    # Between two tasks Spark has a worker collect garbage. What is imported and opened by now stays: to look through it
+    # each time took longer than many a task.
+    gc.freeze()
+    return work
