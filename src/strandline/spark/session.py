@@ -34,6 +34,12 @@ SETTINGS: Final = {
     # Spark tells workers of this in their environment, but only those that read: those that step would be others.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",  # one worker per core already
+    # Rows of a transform are counted into batches; to weigh the batch after each row took longer than to make it.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # A task needs the memory that the one before gave back: to have it come and go took a third of each task's time.
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 * 1024 * 1024),
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
 }
 
 _LOG_WRITER: Final = "spark.sql.streaming.checkpointFileManagerClass"

@@ -18,6 +18,7 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
 
     `restarts` is how often the flow was started again. In the first tick of a run, `took` has its start too: from the
     call until the head was published again ("resumed"), and until this tick was ready to be committed ("recovery").
+    "make" is everything up to the commit: "read", "step", and what it "waited" for sinks to have the tick before.
 
     Law: made again from the same manifest it differs at most in how long things took.
     """
