@@ -64,6 +64,8 @@ REFUSED: dict[str, Any] = {
     "zone_column='n' of stage 'one' is int": lambda: stage(sl.Tumbling("1d", zone_column="n")),
     "gap_column='user' of stage 'one' is string": lambda: stage(sl.Session(gap_column="user")),
     "In stage 'one': 'amount > 3' asks for the column 'amount'": lambda: fires(sl.AfterWatermark(early=sl.When("amount > 3"))),
+    "When('pow(total, 2) > 9') is asked while windows are merged": lambda: fires(
+        sl.AfterWatermark(early=sl.When("pow(total, 2) > 9"))),
     "When needs a condition, and 'total' is bigint": lambda: fires(sl.AfterWatermark(early=sl.When("total"))),
     "'total > 3' asks for the column 'total'": lambda: fires(sl.AfterWatermark(early=sl.OnEvent("total > 3"))),
     "would have two columns 'reason'": lambda: orders("reason string, at timestamp").rejected,

@@ -12,7 +12,8 @@ import strandline as sl
 from strandline.errors import CheckFailed, ExpressionError
 from strandline.model.flow import Node, StageNode, TransformNode
 from strandline.model.lineage import schema_of
-from strandline.model.resolve import SparkColumn, SparkSelect, SparkWhere, resolve
+from strandline.model.masks import mask_of
+from strandline.model.resolve import SparkColumn, SparkConditions, SparkSelect, SparkWhere, resolve
 from tests.model.sinking import Shelf, orders
 
 UNKNOWN = "levenshtein(user, 'ann')"  # outside the subset
@@ -105,6 +106,23 @@ def test_the_functions_call_the_frame_and_carry_what_is_hidden() -> None:
         ("selectExpr", "f(user)", "`full name`", "`__time`"),
         ("toDF", "user", "full name", "__time"),
     )
+
+
+def test_what_a_stage_asks_of_its_rows_and_only_spark_understands_is_asked_before_it() -> None:
+    near = f"{UNKNOWN} < 2"
+    trigger = sl.AfterWatermark(early=sl.OnEvent(near))
+    stage = orders().key_by("user").window(sl.Tumbling("1m"), trigger=trigger).aggregate(
+        "one", n=sl.Count(where=near), m=sl.Count(where="amount > 3"), all=sl.Count())  # fmt: skip
+    resolved = resolve(stage.flow, lambda node: schema_of(node.parent))  # type: ignore[arg-type,return-value,union-attr]
+    *_, transform, last = resolved.nodes
+    assert isinstance(last, StageNode)
+    assert last.parent is transform
+    assert isinstance(transform, TransformNode)
+    assert transform.function == SparkConditions(((mask_of(near), near),))
+    assert len(resolved.nodes) == len(stage.flow.nodes) + 1
+    assert transform.function(Asked()).calls == (
+        ("selectExpr", "*", f"coalesce({near}, false) as `{mask_of(near)}`"),
+    )  # fmt: skip
 
 
 def test_what_is_wrong_behind_a_transform_is_said_by_the_check_that_follows() -> None:

@@ -89,6 +89,31 @@ def test_rows_that_pass_through_pyspark_code_give_the_same_answer(
     assert answer(memories) == plain[0]
 
 
+def test_conditions_that_only_spark_understands_are_asked_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    flow, shown = sl.Flow("conditions"), sl.Memory("shown")
+    events = flow.source("events", sl.Generator(seed=3, rows=2_000, keys=20), time="at")
+    trigger = sl.AfterWatermark(early=sl.OnEvent("regexp_like(key, '7$')"))
+    counts = events.key_by("key").window(sl.Global(), trigger=trigger).aggregate(
+        "counts", n=sl.Count(), sevens=sl.Count(where="regexp_like(key, '7$')"), even=sl.Count(where="n % 2 = 0"))  # fmt: skip
+    counts.sink("shown", shown, rows="upsert")
+    flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=700)
+    early = [row for row in shown.rows if row["pane_timing"] == "early"]
+    assert {row["key"] for row in early} == {"k7", "k17"}
+    last = {row["key"]: row for row in shown.rows}
+    assert len(last) == 20
+    assert all(row["sevens"] == (row["n"] if key.endswith("7") else 0) < 2 * row["n"] for key, row in last.items())
+    assert sum(row["even"] for row in last.values()) == 1_000
+
+
+def test_a_condition_that_is_none_is_refused_before_the_start(spark: SparkSession, tmp_path: Path) -> None:
+    flow = sl.Flow("none")
+    events = flow.source("events", sl.Generator(seed=3, rows=10), time="at")
+    counts = events.key_by("key").window(sl.Tumbling("1m")).aggregate("n", n=sl.Count(where="levenshtein(key, 'k')"))
+    counts.sink("shown", sl.Memory("none"), rows="append")
+    with pytest.raises(RunError, match="levenshtein"):
+        flow.run(state=tmp_path, spark=spark, until="caught_up")
+
+
 def test_batch_has_no_late_events_and_a_finished_flow_stays_finished(spark: SparkSession, tmp_path: Path) -> None:
     flow, memories = flow_of()
     run = flow.run(state=tmp_path, spark=spark, until="end", max_rows_per_tick=2_500)

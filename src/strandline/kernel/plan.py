@@ -23,6 +23,7 @@ from strandline.model.expressions import Expression, parse
 from strandline.model.firing import fires_once, with_late_panes
 from strandline.model.flow import StageNode
 from strandline.model.lineage import base_of, lateness_of, retracts, schema_of
+from strandline.model.masks import mask_of
 from strandline.model.panes import WEIGHT, accumulator
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import (
@@ -235,7 +236,7 @@ def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
     folds = tuple((name, _fold(stage, name, inputs, taking_back, masks)) for name, _ in stage.aggregates)
     for part in walk(trigger):
         if isinstance(part.trigger, OnEvent):
-            masks[f"__event.{part.place}"] = parse(part.trigger.expression)
+            masks[mask_of(part.trigger.expression)] = parse(part.trigger.expression)
     single = fires_once(trigger.trigger, lateness)
     asked = asked_columns(stage, inputs)
     return Plan(
@@ -256,7 +257,7 @@ def _fold(stage: StageNode, name: str, inputs: Schema, taking_back: bool, masks:
     aggregate = dict(stage.aggregates)[name]
     mask = None
     if aggregate.where is not None:
-        mask = f"__where.{name}"
+        mask = mask_of(aggregate.where)
         masks[mask] = parse(aggregate.where)
     if not isinstance(aggregate, Merge):
         return compile_fold(aggregate, inputs, taking_back=taking_back, mask=mask)

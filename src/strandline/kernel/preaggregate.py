@@ -27,6 +27,7 @@ from strandline.kernel.schema import polars_schema, polars_type
 from strandline.kernel.sessions import stretches
 from strandline.kernel.triggers import born, hit_column, walk
 from strandline.kernel.windows import Assigned, assign, hops_of
+from strandline.model.masks import mask_of
 from strandline.model.panes import HIDDEN, LATE_COLUMNS, TIME, WEIGHT
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
@@ -237,7 +238,7 @@ def _own_columns(
             found[name] = constant(column.initial, column.dtype, groups.count)
     for part in walk(plan.trigger):
         if isinstance(part.trigger, OnEvent):
-            found[hit_column(part)] = groups.add(rows[f"__event.{part.place}"].to_numpy().astype(np.int64))
+            found[hit_column(part)] = groups.add(rows[mask_of(part.trigger.expression)].to_numpy().astype(np.int64))
     if plan.trigger.column("ended") in found:
         book: dict[str, Any] = {}
         born(plan.trigger, book, end, edge.before)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.errors import DescriptionError, StrandlineError, did_you_mean
-from strandline.model.expressions import parse
+from strandline.model.expressions import bind, parse
 from strandline.model.flow import (
     Node,
     SelectNode,
@@ -23,6 +23,7 @@ from strandline.model.flow import (
 )  # fmt: skip
 from strandline.model.lineage import schema_of, shown_type, side_columns
 from strandline.model.panes import HIDDEN, RESERVED
+from strandline.model.syntax import OutsideSubset
 from strandline.model.triggers import OnEvent, When, walk
 from strandline.model.types import Schema, Type
 from strandline.model.windows import Session, Tumbling
@@ -182,6 +183,20 @@ def _trigger_expressions(stage: StageNode, schema: Schema) -> Problems:
             except StrandlineError:
                 continue  # said by another rule
             yield from _boolean("When", part.expression, visible)
+            yield from _answerable(part, visible)
+
+
+def _answerable(trigger: When, schema: Schema) -> Problems:
+    """A `When` is asked in the middle of a step, where Spark cannot be."""
+    try:
+        bind(parse(trigger.expression), schema)
+    except OutsideSubset as error:
+        yield DescriptionError(
+            f"When({trigger.expression!r}) is asked while windows are merged, and cannot be: {error.what}",
+            fix="Say it with what docs/expressions.md lists; or show every change, and filter behind the stage with .where().",
+        )
+    except StrandlineError:
+        return  # said by `_boolean`
 
 
 def asked_columns(stage: StageNode, schema: Schema) -> Schema:

@@ -1,6 +1,7 @@
 """Fill in what only Spark knows: after this every node's columns are known.
 
-What the model cannot type becomes a transform, PySpark code with a known schema. The functions here call plain methods of
+What the model cannot type becomes a transform, PySpark code with a known schema; a stage that asks conditions of its rows
+which the model cannot type gets them from a transform before it. The functions here call plain methods of
 the DataFrame they are given; nothing of PySpark is imported.
 """
 
@@ -11,10 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.errors import ExpressionError, StrandlineError
-from strandline.model.expressions import Expression
+from strandline.model.expressions import Expression, parse
 from strandline.model.flow import Flow
 from strandline.model.lineage import schema_of
-from strandline.model.nodes import AnyNode, Node, SelectNode, TransformNode, WhereNode, WithColumnNode
+from strandline.model.masks import masks_of
+from strandline.model.nodes import (
+    AnyNode,
+    Node,
+    SelectNode,
+    SourceNode,
+    StageNode,
+    TransformNode,
+    WhereNode,
+    WithColumnNode,
+)  # fmt: skip
 from strandline.model.panes import HIDDEN
 from strandline.model.rebuild import rebuild
 from strandline.model.types import Schema
@@ -26,14 +37,48 @@ def resolve(flow: Flow, schema_of_transform: Callable[[Node], Schema]) -> Flow:
     It is given the transform, whose parent's columns are known, and may find out by putting an empty DataFrame through
     its `function`. Nodes whose columns are wrong are left as they are: `check()` of the resolved flow says so.
 
-    Law: the nodes stay in their order, so `zip(flow.nodes, resolved.nodes)` pairs old with new.
+    Law: the nodes stay in their order; new ones stand right before the stage that needs them.
     """
 
-    def resolved(node: AnyNode) -> AnyNode:
-        opaque = _as_transform(node)
-        return node if opaque is None else replace(opaque, schema=schema_of_transform(opaque))
+    def known(opaque: TransformNode) -> TransformNode:
+        return replace(opaque, schema=schema_of_transform(opaque))
 
-    return rebuild(flow, resolved)
+    def resolved(node: AnyNode) -> AnyNode:
+        if isinstance(node, StageNode):
+            asking = _asking(node)
+            return node if asking is None else replace(node, parent=known(asking))
+        opaque = _as_transform(node)
+        return node if opaque is None else known(opaque)
+
+    return _with_all_parents(rebuild(flow, resolved))
+
+
+def _with_all_parents(flow: Flow) -> Flow:
+    """The flow with those nodes too that only others know of, as their parents."""
+    nodes: dict[int, AnyNode] = {}
+    for node in flow.nodes:
+        if not isinstance(node, SourceNode):
+            nodes.setdefault(id(node.parent), node.parent)
+        nodes[id(node)] = node
+    return replace(flow, nodes=list(nodes.values()))
+
+
+def _asking(stage: StageNode) -> TransformNode | None:
+    """The transform that asks what a stage wants to know of each row, where only Spark can; None where it need not."""
+    try:
+        before = schema_of(stage.parent)
+        texts = {
+            name: text for name, text in masks_of(stage).items()
+            if before is not None and parse(text).type_in(before) is None
+        }  # fmt: skip
+    except StrandlineError:
+        return None  # check() says it
+    if not texts:
+        return None
+    for text in texts.values():
+        _require_timeless(parse(text))
+    name = f"conditions of stage {stage.name}: {', '.join(texts.values())}"
+    return TransformNode(parent=stage.parent, name=name, function=SparkConditions(tuple(texts.items())))
 
 
 def _as_transform(node: AnyNode) -> TransformNode | None:
@@ -118,6 +163,17 @@ class SparkColumn:
         names = [*frame.columns] if self.name in frame.columns else [*frame.columns, self.name]
         made = frame.selectExpr(*(self.text if name == self.name else quoted(name) for name in names))
         return made.toDF(*names)  # by place: the text may bring an alias of its own
+
+
+@dataclass(frozen=True, slots=True)
+class SparkConditions:
+    """One more column for each condition, true or false and never null."""
+
+    texts: tuple[tuple[str, str], ...]
+
+    def __call__(self, frame: Any) -> Any:
+        """Ask each condition of every row."""
+        return frame.selectExpr("*", *(f"coalesce({text}, false) as {quoted(name)}" for name, text in self.texts))
 
 
 def quoted(name: str) -> str:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkRuntimeError
 from strandline import errors
 from strandline.errors import RunError, StrandlineError
 
-_OURS: Final = re.compile(r"strandline\.errors\.(\w+): (.*?)\n\s*fix: ([^\n]*)", re.DOTALL)
+_OURS: Final = re.compile(r"strandline\.[\w.]+?\.(\w+): (.*?)\n\s*fix: ([^\n]*)", re.DOTALL)
 _PYTHON: Final = re.compile(r"(?:^|\n)\s*(?:\w+\.)*(\w*(?:Error|Exception)): ([^\n]*)")
 
 

@@ -14,7 +14,7 @@ from strandline.model.flow import Flow
 from strandline.model.lineage import carried, schema_of
 from strandline.model.nodes import Node, SideNode, SourceNode, StageNode, TransformNode, lineage
 from strandline.model.panes import HIDDEN, TIME
-from strandline.model.resolve import resolve
+from strandline.model.resolve import SparkConditions, resolve
 from strandline.model.types import Schema
 from strandline.spark.frames import schema_of_spark, spark_schema
 
@@ -54,6 +54,7 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
             f"The transform {node.name!r} loses {', '.join(lost)}: an event's time travels there.",
             fix=f"Keep what begins with {HIDDEN!r}: use withColumn and filter, or select(..., {', '.join(map(repr, lost))}).",
         )
+    _require_conditions(made, node)
     if made.isStreaming or not _stateless(made):
         raise RunError(
             f"The transform {node.name!r} is not stateless.",
@@ -62,6 +63,15 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
     return schema_of_spark(
         made.select([c for c in made.columns if not c.startswith(HIDDEN)]).schema, f"The transform {node.name!r}"
     )
+
+
+def _require_conditions(made: DataFrame, node: TransformNode) -> None:
+    """What a stage asks of each row must be true or false."""
+    if isinstance(node.function, SparkConditions):
+        for name, text in node.function.texts:
+            kind = made.schema[name].dataType.simpleString()
+            if kind != "boolean":
+                raise RunError(f"{text!r} should be a condition, and is {kind}.", fix="Compare it with something.")
 
 
 def _stateless(made: DataFrame) -> bool:

@@ -23,7 +23,7 @@ LEAST_JAVA: Final = 17
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "FATAL",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.extraJavaOptions": "-Xss64m",  # stopping a query has overflowed smaller stacks
