@@ -163,28 +163,33 @@ class Run:
     def _work(self) -> None:
         from strandline.spark import clock
 
-        assert self._driver is not None, "begin() made it"
         pause = BACKOFF
         try:
-            while True:
-                try:
-                    self._driver.run()
-                    return
-                except FINAL:
-                    raise
-                except Exception:
-                    if self._restarts_left <= 0 or self._ordered == "stop":
-                        raise
+            while not self._ran_to_its_end():
                 self._restarts_left -= 1
                 clock.rest(pause)
                 pause = min(Span(2 * pause), LONGEST_BACKOFF)
-                self._driver = self._start.driver(self._driver.restarts + 1)
-                if self._ordered is not None:
-                    getattr(self._driver, self._ordered)()
         except BaseException as error:
             self._failure = error
         finally:
             self._ended.set()
+
+    def _ran_to_its_end(self) -> bool:
+        """Run the driver, a new one if that has failed; False if it fails, and may be tried again."""
+        assert self._driver is not None, "begin() made it"
+        try:
+            if self._driver.failure is not None:
+                self._driver = self._start.driver(self._driver.restarts + 1)
+                if self._ordered is not None:
+                    getattr(self._driver, self._ordered)()
+            self._driver.run()
+        except FINAL:
+            raise
+        except Exception:
+            if self._restarts_left <= 0 or self._ordered == "stop":
+                raise
+            return False
+        return True
 
 
 def _require_pyspark() -> None:

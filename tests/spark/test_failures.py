@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from py4j.protocol import Py4JError
 
@@ -22,6 +27,39 @@ def test_a_java_process_that_is_gone_is_said_to_be(raised: Exception) -> None:
     told = told_by(raised)
     assert str(told).startswith("Spark's Java process is gone")
     assert isinstance(told, RunError)
+
+
+KILLED_ONCE = """
+import os, signal, sys
+from pathlib import Path
+from pyspark import SparkContext
+import strandline as sl
+
+folder = Path(sys.argv[1])
+
+def kill_java_once(rows, tick):
+    if tick.tick == 2 and not (folder / "killed").exists():
+        (folder / "killed").touch()
+        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+
+flow = sl.Flow("killed")
+events = flow.source("events", sl.Generator(seed=1, rows=5_000), time="at")
+events.sink("out", sl.Files(str(folder / "out")).write(format="json"), rows="append", columns=["n"])
+events.sink("killer", sl.ForeachTick(kill_java_once), rows="append")
+run = flow.run(state=folder / "state", until="caught_up", max_rows_per_tick=1_000, restarts=1)
+print("restarts", run.progress["restarts"])
+"""
+
+
+@pytest.mark.slow
+def test_a_restart_after_the_java_process_was_killed_finds_a_new_one(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_ONCE, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert "restarts 1" in done.stdout, done.stderr
+    lines = [line for path in (tmp_path / "out").glob("*.json") for line in path.read_text().splitlines()]
+    assert sorted(json.loads(line)["n"] for line in lines) == list(range(5_000))
+    assert (tmp_path / "killed").exists()
 
 
 def test_an_error_of_a_library_is_told_by_its_last_line() -> None:

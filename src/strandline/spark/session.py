@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark import cloudpickle
+from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from strandline.errors import RunError
@@ -79,6 +79,7 @@ def quick_logs(spark: SparkSession) -> Iterator[None]:
 
 def _make(name: str, master: str | None) -> SparkSession:
     require_java()
+    _forget_a_dead_java()
     # The daemon that forks workers must be this Python, and hand them one thread each for Polars.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -86,6 +87,14 @@ def _make(name: str, master: str | None) -> SparkSession:
     for setting, value in SETTINGS.items():
         builder = builder.config(setting, value)
     return builder.getOrCreate()
+
+
+def _forget_a_dead_java() -> None:
+    """PySpark goes on with the Java process that it knows, though that may be gone: then it must look for a new one."""
+    gateway: Any = SparkContext._gateway
+    if gateway is not None and gateway.proc is not None and gateway.proc.poll() is not None:
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _require_classic(given: Any) -> None:
