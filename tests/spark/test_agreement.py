@@ -17,7 +17,7 @@ from tests.laws.comparing import differences
 from tests.laws.drawing import KINDS, Cell, Trial, trials
 
 pytestmark = pytest.mark.slow
-FLOWS = {"ci": 15, "prove": 1000}[LANE]  # each takes some seconds: two queries are started for it
+FLOWS = {"ci": 50, "prove": 1000}[LANE]  # each takes some seconds: two queries are started for it
 
 
 @st.composite
