@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import strandline as sl
+from strandline.errors import SinkError
 from strandline.store.journal import records
 from strandline.store.storage import storage_at
 
@@ -128,4 +129,27 @@ def test_a_sink_that_may_lag_gets_every_tick_in_order(spark: SparkSession, tmp_p
     gate.set()
     run.wait(PATIENCE)
     assert [tick for tick, _ in ticks] == sorted(tick for tick, _ in ticks)
+    assert sum(rows for _, rows in ticks) == 500
+
+
+def test_what_a_lagging_sink_did_not_get_it_gets_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    flow, ticks, behind, mended = sl.Flow("behind"), [], threading.Event(), threading.Event()
+
+    def broken(frame: Any, tick: Any) -> None:
+        if tick.tick == 1 and not mended.is_set():
+            assert behind.wait(PATIENCE)
+            raise ValueError("not now")
+        ticks.append((tick.tick, frame.count()))
+
+    events = flow.source("events", sl.Generator(seed=1, rows=500, rate=10), time="at")
+    events.sink("broken", sl.ForeachTick(broken), rows="append", max_lag=10)
+    run = flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=100, wait=False)
+    eventually(lambda: run.progress["tick"] == 3)
+    behind.set()
+    with pytest.raises(SinkError, match="not now"):
+        run.wait(PATIENCE)
+    assert [tick for tick, _ in ticks] == [0]
+    mended.set()
+    flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=100)
+    assert [tick for tick, rows in ticks if rows] == [0, 1, 2, 3, 4]
     assert sum(rows for _, rows in ticks) == 500
