@@ -35,6 +35,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ("float", "0.5", 0.5),
         ("double", "1e3", 1000.0),
         ("double", "7", 7.0),
+        ("double", '"Infinity"', float("inf")),
+        ("float", '"-Infinity"', float("-inf")),
         ("decimal(5,2)", "1.5", Decimal("1.50")),
         ("decimal(5,2)", '"1.50"', Decimal("1.50")),
         ("decimal(38,10)", "1234567890123456789012345678.0123456789", Decimal("1234567890123456789012345678.0123456789")),
@@ -64,6 +66,13 @@ def test_a_value_of_json_fits_its_column(kind: str, text: str, value: Any) -> No
     assert found.raws == []
     assert dict(found.rows.schema) == polars_schema(schema)
     assert found.rows["x"].to_list() == [value, None, None]
+
+
+def test_what_is_no_number_is_read_as_the_sink_writes_it_and_rows_keep_their_order() -> None:
+    lines = b'{"v": 1.5, "s": "NaN"}\n{"v": "NaN", "s": "x"}\n{"v": "nan"}\n{"v": 2}\n'
+    found = read_json(lines, Schema.of("v double, s string"))
+    assert str(found.rows.rows()) == "[(1.5, 'NaN'), (nan, 'x'), (2.0, None)]"
+    assert found.reasons == ["column 'v': 'nan' is no double"]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ def misfit(column: str, value: object, kind: Type) -> str:
     return f"column {column!r}: {shown if len(shown) <= _BIGGEST else shown[:_BIGGEST] + '…'} is no {kind.text}"
 
 
+NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
+"""How JSON says what it has no numbers for, as Spark and our own sink write it."""
+
+
 def read_value(value: Any, kind: Type) -> Any:
     """One value of JSON as the Python type of its column; ValueError where it does not fit.
 
@@ -72,7 +76,7 @@ def read_value(value: Any, kind: Type) -> Any:
 
 
 def _read_scalar(value: Any, kind: Type) -> Any:
-    if kind.is_float and isinstance(value, Decimal):
+    if kind.is_float and (isinstance(value, Decimal) or value in NO_NUMBERS):
         value = float(value)
     elif kind.name == "string" and not isinstance(value, str):
         value = json.dumps(value, default=float) if not isinstance(value, Decimal) else str(value)

@@ -2,7 +2,7 @@
 
 What counts as understood: each line is one object; a column that it leaves out is null, and fields that no column is
 named for are passed over. A value must fit its column's type: a number for a number, without a fraction for a whole
-one and within its range; true or false; text for the others (see `conversion`), where a timestamp or an interval may
+one and within its range ("NaN", "Infinity" and "-Infinity" for a double or a float); true or false; text for the others (see `conversion`), where a timestamp or an interval may
 also be a whole number of microseconds and a decimal a number. Numbers, objects and lists in a text column are taken as
 their text. Only columns that are read are looked at.
 """
@@ -20,7 +20,7 @@ import polars as pl
 from strandline.kernel.schema import polars_schema, polars_type
 from strandline.model.cast import BITS
 from strandline.model.types import Schema, Type
-from strandline.sources.conversion import misfit, read_value
+from strandline.sources.conversion import NO_NUMBERS, misfit, read_value
 from strandline.sources.lines import lines_of, shown
 from strandline.sources.understood import Understood, convert, halving
 
@@ -87,10 +87,16 @@ def _closely(lines: list[bytes], schema: Schema) -> Understood:
     if len(lines) > _CLOSELY:
         cuts = range(0, len(lines), _CLOSELY)
         return Understood.together([read_json(b"\n".join(lines[at : at + _CLOSELY]), schema) for at in cuts])
+    if any(kind.is_float for kind in schema.values()) and any(_has_no_number(line) for line in lines):
+        return _one_by_one(lines, schema)
     try:  # most often a line is no JSON at all, which is cheap to see
         return _without(lines, [_no_object(line) for line in lines], schema, _all_of)
     except pl.exceptions.PolarsError:
         return _without(lines, [_why_not(line, schema) for line in lines], schema, halving)
+
+
+def _has_no_number(line: bytes) -> bool:
+    return any(f'"{word}"'.encode() in line for word in NO_NUMBERS)
 
 
 def _without(lines: list[bytes], reasons: list[str | None], schema: Schema, read: Any) -> Understood:
@@ -170,7 +176,7 @@ def _may_be(value: Any, kind: Type) -> bool:
     if kind.name == "boolean":
         return isinstance(value, bool)
     if kind.is_float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return (isinstance(value, int | float) and not isinstance(value, bool)) or value in NO_NUMBERS
     if kind.is_integer:
         return (
             isinstance(value, int)
