@@ -160,6 +160,17 @@ def test_a_transform_that_loses_the_time_is_refused_before_the_start(spark: Spar
         flow.run(state=tmp_path, spark=spark, until="caught_up")
 
 
+def test_a_transform_that_gives_other_columns_than_it_says_is_refused_before_the_start(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = sl.Flow("says")
+    events = flow.source("events", sl.Generator(seed=1, rows=10), time="at")
+    made = events.transform(lambda frame: frame.withColumn("size", frame["n"] + 1), schema="key string, size string")
+    made.sink("out", sl.Memory("out"), rows="append")
+    with pytest.raises(RunError, match=r"should give key string, size string, and gives .*size bigint"):
+        flow.run(state=tmp_path, spark=spark, until="caught_up")
+
+
 def test_a_changed_stage_and_a_removed_one_are_refused_by_name(plain: Any, spark: SparkSession) -> None:
     _, _, state = plain
     flow = sl.Flow("engine")

@@ -23,7 +23,22 @@ def resolved(spark: SparkSession, flow: Flow) -> Flow:
     """The flow with the columns of every node known, checked once more with them."""
     whole = resolve(flow, lambda node: _asked(spark, flow, node))
     whole.check()
+    declared = {id(node.function) for node in flow.nodes if isinstance(node, TransformNode) and node.schema is not None}
+    for node in whole.nodes:
+        if isinstance(node, TransformNode) and id(node.function) in declared:
+            _require_declared(spark, whole, node)
     return whole
+
+
+def _require_declared(spark: SparkSession, flow: Flow, node: TransformNode) -> None:
+    """What a transform says that it gives, it must give."""
+    found = _asked(spark, flow, node)
+    assert node.schema is not None, "it was declared"
+    if dict(found) != dict(node.schema):
+        raise RunError(
+            f"The transform {node.name!r} should give {node.schema.text}, and gives {found.text}.",
+            fix="Write the schema as it is, or cast in the transform; without schema= Spark is asked.",
+        )
 
 
 def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
