@@ -96,6 +96,7 @@ class Run:
         self._driver: Driver | None = None
         self._ended = threading.Event()
         self._ordered: str | None = None
+        self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name=f"flow {name}", daemon=True)
 
@@ -157,25 +158,26 @@ class Run:
 
     def _order(self, what: str) -> None:
         self._ordered = what
+        if what == "stop":
+            self._stopping.set()
         if self._driver is not None:
             getattr(self._driver, what)()
 
     def _work(self) -> None:
-        from strandline.spark import clock
-
         pause = BACKOFF
         try:
-            while not self._ran_to_its_end():
+            while (failure := self._attempt()) is not None:
                 self._restarts_left -= 1
-                clock.rest(pause)
+                if self._restarts_left < 0 or self._stopping.wait(pause / 1_000_000):
+                    raise failure
                 pause = min(Span(2 * pause), LONGEST_BACKOFF)
         except BaseException as error:
             self._failure = error
         finally:
             self._ended.set()
 
-    def _ran_to_its_end(self) -> bool:
-        """Run the driver, a new one if that has failed; False if it fails, and may be tried again."""
+    def _attempt(self) -> Exception | None:
+        """Run the driver, a new one if that has failed; a failure that another attempt may mend is given back."""
         assert self._driver is not None, "begin() made it"
         try:
             if self._driver.failure is not None:
@@ -185,11 +187,9 @@ class Run:
             self._driver.run()
         except FINAL:
             raise
-        except Exception:
-            if self._restarts_left <= 0 or self._ordered == "stop":
-                raise
-            return False
-        return True
+        except Exception as error:
+            return error
+        return None
 
 
 def _require_pyspark() -> None:

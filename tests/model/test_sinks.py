@@ -111,6 +111,8 @@ REFUSED: dict[str, Any] = {
         stage(**RETRACTING), rows="upsert", key="user"),
     "lacks 'user', and the stage 'one' takes panes back": lambda: sunk(
         stage(**RETRACTING), rows="upsert", key="window_start"),
+    "which only Spark can run: the rows of windows that were replaced would stay": lambda: sunk(
+        stage(sl.Session("1m"), **AGAIN).transform(lambda df: df), rows="upsert", key=KEY),
     "nothing says whose row is to be deleted": lambda: sunk(
         stage(sl.Session("1m"), **AGAIN).with_column("u", "upper(user)"), rows="upsert", key=["u", "window_start"]),
     "would keep its old row": lambda: sunk(stage(**AGAIN).where("total > 5"), rows="upsert"),

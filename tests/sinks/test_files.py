@@ -173,6 +173,46 @@ def test_a_compaction_keeps_to_its_size_and_the_order(tmp_path: Path) -> None:
     assert compact(tmp_path, target_bytes=1).after == 4
 
 
+def test_a_publisher_beside_a_compaction_of_many_entries_loses_no_tick(tmp_path: Path) -> None:
+    publisher = FileSink(tmp_path, format="json", layout="log").prepare(TARGET)
+    for tick in range(60):
+        publisher.publish(delivery(TARGET, tick, ("a", tick)))
+    size = filelog.latest(storage_at(tmp_path)).files[0].nbytes
+    for _ in range(2):  # the first writes many entries, and the second deletes those that the publisher stands at
+        compact(tmp_path, target_bytes=2 * size + 4)
+        compact(tmp_path, target_bytes=9 * size)
+    for tick in (60, 61):
+        assert publisher.publish(delivery(TARGET, tick, ("a", tick))).rows == 1
+    assert read_files(tmp_path)["n"].to_list() == list(range(62))
+    assert (
+        FileSink(tmp_path, format="json", layout="log").prepare(TARGET).publish(delivery(TARGET, 61, ("a", 61))).skipped
+    )
+
+
+def test_an_entry_whose_name_was_freed_while_its_publisher_slept_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = FileSink(tmp_path, format="json", layout="log").prepare(TARGET)
+    publisher.publish(delivery(TARGET, 0, ("a", 0)))
+    slept: list[int] = []
+
+    def sleep_once(*args: Any, **about: Any) -> Any:
+        if not slept:
+            slept.append(1)
+            for _ in range(30):  # others write and clean up, and entry 1 is free again
+                snapshot = filelog.latest(publisher.storage)
+                entry = filelog.Entry(entry=snapshot.entry + 1, marker=snapshot.marker, add=())
+                filelog.write_entry(publisher.storage, snapshot, entry, snapshot=True)
+            publisher.storage.delete(filelog.garbage(publisher.storage))
+            assert not publisher.storage.exists(filelog.entry_name(1))
+        return written(*args, **about)
+
+    written = filelog.write_data
+    monkeypatch.setattr(filelog, "write_data", sleep_once)
+    assert publisher.publish(delivery(TARGET, 1, ("a", 1))).rows == 1
+    assert read_files(tmp_path)["n"].to_list() == [0, 1]
+
+
 def test_old_files_go_only_after_the_grace(tmp_path: Path) -> None:
     sink = FileSink(tmp_path, layout="log")
     publish(sink, *range(5))

@@ -18,7 +18,6 @@ def build(spark: Any) -> Any:
 
 def test_it_is_described_without_spark_and_has_no_reader_of_ours() -> None:
     source = DataFrameSource(build, schema="user string, at timestamp", partition_by="user")
-    assert source.read_by_spark
     assert not isinstance(source, ReadableSource)
     assert source == DataFrameSource(build, schema="user string, at timestamp", partition_by="user")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -49,7 +50,7 @@ def written(folder: Path, values: pa.Array) -> str:
 )
 def test_a_column_is_read_in_its_type(tmp_path: Path, values: pa.Array, kind: str, expected: list[Any] | None) -> None:
     schema = Schema.of(f"x {kind}, missing string")
-    table = read_parquet(written(tmp_path, values), schema, 0, None)
+    table = read_parquet(written(tmp_path, values), schema, 0, None).rows
     assert dict(table.schema) == polars_schema(schema)
     assert expected is None or table["x"].to_list() == expected
     assert table["missing"].null_count() == len(values)
@@ -58,12 +59,8 @@ def test_a_column_is_read_in_its_type(tmp_path: Path, values: pa.Array, kind: st
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        (pa.array([128]), "tinyint"),
         (pa.array([1.0]), "int"),
         (pa.array(["1"]), "int"),
-        (pa.array([0.1]), "float"),
-        (pa.array([2**53 + 1]), "double"),
-        (pa.array([Decimal("1.505")]), "decimal(5,2)"),
         (pa.array([1]), "timestamp"),
         (pa.array([1]), "string"),
         (pa.array([MICROS], pa.timestamp("us", "UTC")), "timestamp_ntz"),
@@ -78,8 +75,28 @@ def test_a_column_that_would_lose_something_is_refused_by_name(tmp_path: Path, v
 
 def test_a_file_with_none_of_the_columns_has_rows_of_nulls(tmp_path: Path) -> None:
     path = written(tmp_path, pa.array([1, 2, 3]))
-    assert read_parquet(path, Schema.of("y int"), 0, None).rows() == [(None,)] * 3
-    assert read_parquet(path, Schema.of("y int"), 1, 1).rows() == [(None,)]
+    assert read_parquet(path, Schema.of("y int"), 0, None).rows.rows() == [(None,)] * 3
+    assert read_parquet(path, Schema.of("y int"), 1, 1).rows.rows() == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "value"),
+    [
+        (pa.array([1, 128, None, 3]), "tinyint", "128"),
+        (pa.array([0.5, 0.1, None, 2.0]), "float", "0.1"),
+        (pa.array([1, 2**53 + 1, None, 3]), "double", "9007199254740993"),
+        (pa.array([Decimal("1.500"), Decimal("1.505"), None, Decimal(3)]), "decimal(5,2)", r"Decimal\('1.505'\)"),
+    ],
+)
+def test_a_row_with_a_value_that_would_lose_something_is_not_understood(
+    tmp_path: Path, values: pa.Array, kind: str, value: str
+) -> None:
+    found = read_parquet(written(tmp_path, values), Schema.of(f"x {kind}"), 0, None)
+    assert found.rows.height == 3
+    assert found.rows["x"].null_count() == 1
+    (reason,), (raw,) = found.reasons, found.raws
+    assert re.fullmatch(rf"column 'x': {value} is no {re.escape(kind)}", reason)
+    assert raw.startswith('{"x": ')
 
 
 @pytest.mark.parametrize("damage", ["no parquet", "cut off", "footer", "page", "empty"])

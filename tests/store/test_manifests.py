@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -152,6 +153,24 @@ def test_of_two_runs_that_commit_a_tick_the_second_is_told_by_name(chain: Manife
     chain.commit(first(1, parent=head.digest, run="mine"))
     with pytest.raises(OwnershipError, match=r"Another run owns this flow.*000000000001\.json.*'theirs'"):
         other.commit(first(1, parent=head.digest, run="theirs"))
+
+
+@pytest.mark.parametrize("ticks", [0, 5])
+def test_a_run_that_slept_in_its_commit_until_others_had_cleaned_up_is_told_and_leaves_nothing(
+    tmp_path: Path, ticks: int
+) -> None:
+    others = Manifests(LocalStorage(tmp_path))
+    made = extended(others, ticks)
+
+    class Sleepy(LocalStorage):
+        def create(self, name: str, data: Any, *, durable: bool = True) -> bool:
+            extended(others, 30, run="theirs")
+            others.storage.delete([f"manifests/{n:012}.json" for n in range(ticks + 20)])
+            return super().create(name, data, durable=durable)
+
+    with pytest.raises(OwnershipError, match="comes too late: others have gone far beyond it"):
+        Manifests(Sleepy(tmp_path)).commit(first(ticks, parent=made[-1].digest if made else None, run="mine"))
+    assert others.numbers() == list(range(ticks + 20, ticks + 30))
 
 
 def test_a_tick_that_does_not_follow_the_head_is_refused(chain: Manifests) -> None:

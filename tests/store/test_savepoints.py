@@ -138,6 +138,16 @@ def test_a_fork_lives_on_without_the_original(storage: LocalStorage, tmp_path: P
     assert tick(fork, 1).number == kept.number + 1
 
 
+def test_a_fork_into_its_own_folder_and_a_new_name_for_going_back_are_refused(storage: LocalStorage) -> None:
+    head = tick(storage, 2)
+    take(storage, "a")
+    with pytest.raises(StateError, match="There is state in"):
+        restore(storage, "a", LocalStorage(storage.root), flow="other")
+    with pytest.raises(StateError, match="cannot make the flow 'f' into 'other'"):
+        restore(storage, "a", flow="other")
+    assert Manifests(storage).head() == head
+
+
 def test_a_fork_that_was_interrupted_can_be_made_again(storage: LocalStorage, tmp_path: Path) -> None:
     kept = tick(storage, 3)
     take(storage, "a")

@@ -13,7 +13,7 @@ from strandline.errors import DescriptionError, StrandlineError, did_you_mean
 from strandline.model.chaining import steps_to, windows_of
 from strandline.model.fitting import Problems
 from strandline.model.lineage import schema_of
-from strandline.model.nodes import SinkNode, StageNode, WhereNode, stage_before
+from strandline.model.nodes import SinkNode, StageNode, TransformNode, WhereNode, stage_before
 from strandline.model.sinks import OP, WINDOW, names_since, refines, shows_again
 from strandline.model.types import Schema
 from strandline.model.windows import CustomWindow, Global, Session, Window
@@ -156,6 +156,13 @@ def _ghosts(sink: SinkNode, schema: Schema | None) -> Problems:
     stage = stage_before(sink.parent)
     if stage is None or sink.rows != "upsert" or not (shows_again(stage) and _merging(windows_of(stage))):
         return
+    for step in steps_to(sink.parent):
+        if isinstance(step, TransformNode):
+            yield DescriptionError(
+                f"Between stage {stage.name!r}, whose windows merge, and the sink {sink.name!r}, which upserts, stands "
+                f"{step.name!r}, which only Spark can run: the rows of windows that were replaced would stay.",
+                fix=f"Let {stage.name!r} be mode='retracting', or do this work before it.",
+            )
     names = names_since(stage, sink.parent)
     known = {names[name] for name in (*stage.keys, *WINDOW) if name in names}
     for name in sink.key:

@@ -26,7 +26,7 @@ class Compacted:
 
 
 def compact(path: str | os.PathLike[str], *, target_bytes: int = TARGET_BYTES, grace: int = GRACE) -> Compacted:
-    """Swap neighbouring small files for one of up to `target_bytes`, in one entry of the log; then delete what is old.
+    """Swap neighbouring small files for one of up to `target_bytes`, in one entry of the log; first delete what is old.
 
     It may run while the flow does, and more than once at a time. Files that were swapped are deleted by a later
     compaction, when `grace` more entries stand in the log; a reader that is slower than that starts again.
@@ -45,11 +45,11 @@ def compact(path: str | os.PathLike[str], *, target_bytes: int = TARGET_BYTES, g
             f"The folder {storage.url} has the layout {owner.layout!r}, which cannot be compacted.",
             fix="Write with layout='log' to a new folder.",
         )
+    old = filelog.garbage(storage, grace=grace)  # before anything is swapped: readers may still want that
+    storage.delete(old)
     before = after = filelog.latest(storage)
     for run in _runs(before, target_bytes):
         after = _swapped(storage, owner, run) or after
-    old = filelog.garbage(storage, grace=grace)
-    storage.delete(old)
     return Compacted(before=len(before.files), after=len(after.files), deleted=len(old))
 
 

@@ -125,9 +125,18 @@ def latest(storage: Storage) -> Snapshot:
 
 def follow(storage: Storage, snapshot: Snapshot) -> Snapshot:
     """What is live now, from what was live before: only what is new is read."""
-    while storage.exists(entry_name(snapshot.entry + 1)):
-        snapshot = snapshot.after(read_entry(storage, snapshot.entry + 1))
-    return snapshot
+    try:
+        while storage.exists(entry_name(snapshot.entry + 1)):
+            snapshot = snapshot.after(read_entry(storage, snapshot.entry + 1))
+    except MissingFile:
+        return latest(storage)
+    # The oldest entries go first: where this one is left, the next one was never there, and has not gone either.
+    return snapshot if is_left(storage, snapshot.entry) else latest(storage)
+
+
+def is_left(storage: Storage, number: int) -> bool:
+    """Whether an entry, or the log before its first one, is as it was: not cleaned away behind others."""
+    return storage.exists(entry_name(number)) if number >= 0 else _greatest(storage) <= 0
 
 
 def write_data(storage: Storage, entry: int, extension: str, data: Buffers, **about: int) -> DataFile:
@@ -153,7 +162,11 @@ def read_data(storage: Storage, file: DataFile) -> bytes:
 
 
 def write_entry(storage: Storage, before: Snapshot, entry: Entry, *, snapshot: bool = False) -> Snapshot | None:
-    """Create the next entry; None if somebody else was faster."""
+    """Create the next entry; None if somebody else was faster.
+
+    If others went so far meanwhile that the entry before is cleaned away, the name may have been free for that reason
+    alone: see `is_left`.
+    """
     after = before.after(entry)
     whole = snapshot or entry.entry % SNAPSHOT_EVERY == 0
     said = replace(entry, files=after.files) if whole else entry

@@ -171,6 +171,13 @@ class LoggedFiles:
         file = filelog.write_data(self.storage, number, self.owner.format, data, rows=rows, first=tick, last=tick)
         entry = Entry(entry=number, marker=Marker.of(delivery), add=(file,))
         after = filelog.write_entry(self.storage, self.snapshot, entry)
+        if after is not None and not filelog.is_left(self.storage, number - 1):
+            # Others went on and cleaned up; the entry is a part of the log only if the log knows of the tick.
+            self.snapshot = filelog.latest(self.storage)
+            known = self.snapshot.marker
+            if known is not None and (known.incarnation, known.tick) >= (delivery.incarnation, delivery.tick):
+                return True
+            after = None
         if after is None:
             self.storage.delete([file.name])
             return False

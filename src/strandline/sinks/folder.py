@@ -92,7 +92,7 @@ def claim(storage: Storage, owner: Owner, target: Target) -> None:
         raise SinkError(
             f"The folder {storage.url} holds files of another incarnation: of the sink {before.sink!r} of the flow "
             f"{before.flow!r}, incarnation {before.incarnation!r}; this is {target}, incarnation {target.incarnation!r}.",
-            fix="Write to a new folder; or acknowledge that the files there stay, and new ones are added to them.",
+            fix="Write to a new folder; or say run(acknowledged=True) (--acknowledge): the files there stay, and new ones are added to them.",
         )
     storage.replace(OWNER, owner.to_bytes())
 

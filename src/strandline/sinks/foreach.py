@@ -94,7 +94,7 @@ class ForeachTick:
         if target.spark is None:
             raise SinkError(
                 f"{target} gives ticks as Spark DataFrames, and there is no Spark here.".replace("the", "The", 1),
-                fix="Run the flow with flow.run(); in tests use MemorySink().",
+                fix="Run the flow with flow.run(); in tests use sl.Memory().",
             )
         return ForeachPublisher(self.function, target, target.spark)
 

@@ -81,7 +81,7 @@ class MemorySink:
                 raise SinkError(
                     f"The memory {self.name!r} holds rows with the columns {before.delivered.text}; {target} brings "
                     f"{target.delivered.text}.",
-                    fix="Call its .clear(), or give the sink a new MemorySink().",
+                    fix="Call its .clear(), or give the sink a new sl.Memory().",
                 )
             contents.target = target
         return MemoryPublisher(target, contents)

@@ -40,7 +40,7 @@ def sqlite_path(rest: str) -> str:
     if not rest.startswith("/") or not path or path == ":memory:" or "\0" in path:
         raise DescriptionError(
             f"'sqlite://{rest}' names no file.",
-            fix="Write sqlite:///relative.db or sqlite:////absolute.db; for rows in memory use MemorySink().",
+            fix="Write sqlite:///relative.db or sqlite:////absolute.db; for rows in memory use sl.Memory().",
         )
     return path
 

@@ -153,7 +153,7 @@ class KeyedTable(Table):
             raise SinkError(
                 f"The table {self.name!r} is upserted by the sink {found[1]!r} of the flow {found[0]!r}; {self.target} would "
                 "overwrite its rows.",
-                fix="Name another table; or acknowledge that this sink takes it over.",
+                fix="Name another table; or say run(acknowledged=True) (--acknowledge), and this sink takes it over.",
             )
         cursor.execute("INSERT OR REPLACE INTO strandline_keyed_tables VALUES (?, ?, ?)", (name, *own))
 

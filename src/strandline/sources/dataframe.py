@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from strandline.errors import DescriptionError, told
 from strandline.model.options import require_column
@@ -27,7 +27,6 @@ class DataFrameSource:
     _: KW_ONLY
     schema: Schema
     partition_by: str | None = None
-    read_by_spark: ClassVar[bool] = True
     """It has no reader of ours."""
 
     def __init__(self, build: Callable[[Any], Any], *, schema: str | Schema, partition_by: str | None = None) -> None:

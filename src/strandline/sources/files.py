@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from strandline.errors import DescriptionError, StateError, told
@@ -111,7 +111,8 @@ class FileReader:
     """
 
     def __init__(self, source: FileSource, storage: Storage, schema: Schema) -> None:
-        self.source = source
+        # Workers may stand in another folder than who wrote the path.
+        self.source = replace(source, path=os.path.abspath(source.path))
         self.storage = storage
         self.schema = schema
         self._remember_nothing()

@@ -1,12 +1,14 @@
 """Parquet files to columns: by name, in the types of the schema, where that loses nothing.
 
-Whole numbers may be narrower or wider than their column, if every value fits; so may floats and decimals. A timestamp
+Whole numbers may be narrower or wider than their column, and so may floats and decimals: a row with a value that does not
+fit is not understood. A timestamp
 without a zone is in UTC; what is finer than a microsecond is cut off. A column that the file does not have is null;
 columns that are not asked for are not read.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 import polars as pl
@@ -16,6 +18,8 @@ import pyarrow.parquet as pq
 from strandline.errors import DataError
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema, Type
+from strandline.sources.conversion import misfit
+from strandline.sources.understood import Understood
 
 _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
@@ -34,7 +38,7 @@ def row_groups(path: str) -> list[tuple[int, int]]:
     return [(group.num_rows, group.total_byte_size) for group in groups]
 
 
-def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> pl.DataFrame:
+def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Understood:
     """So many rows from the row `first` on, or all that follow, in the columns of the schema."""
     try:
         lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
@@ -51,7 +55,33 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> pl
     wanted = polars_schema(schema)
     columns = [_cast(path, table[name], schema[name], wanted[name]) if name in found
                else pl.repeat(None, table.height, dtype=wanted[name], eager=True).alias(name) for name in schema]  # fmt: skip
-    return pl.DataFrame(columns)
+    rows = pl.DataFrame(columns)
+    unfit = {name: bad for name in found if (bad := _misfits(table[name], rows[name])) is not None}
+    return _without_misfits(table, rows, unfit, schema) if unfit else Understood(rows)
+
+
+def _misfits(there: pl.Series, values: pl.Series) -> pl.Series | None:
+    """Which of a file's values are not what they were any more as values of the column; None if there are none."""
+    if there.dtype == values.dtype or isinstance(there.dtype, pl.Datetime):
+        return None
+    bad = there.is_not_null() & values.is_null()
+    if values.dtype.is_numeric():
+        bad |= values.cast(there.dtype, strict=False).ne_missing(there)
+    return bad if bad.any() else None
+
+
+def _without_misfits(
+    there: pl.DataFrame, rows: pl.DataFrame, unfit: dict[str, pl.Series], schema: Schema
+) -> Understood:
+    """Set the rows aside in which a value does not fit, each with the first reason."""
+    raws, reasons, good = [], [], [True] * rows.height
+    for number, row in enumerate(there.iter_rows(named=True)):
+        name = next((name for name, bad in unfit.items() if bad[number]), None)
+        if name is not None:
+            good[number] = False
+            raws.append(json.dumps(row, default=str, ensure_ascii=False))
+            reasons.append(misfit(name, row[name], schema[name]))
+    return Understood(rows.filter(pl.Series(good, dtype=pl.Boolean())), raws, reasons)
 
 
 def _check_types(path: str, schema: Schema, there: pl.Schema) -> None:
@@ -92,16 +122,9 @@ def _cast(path: str, column: pl.Series, kind: Type, wanted: pl.DataType) -> pl.S
         local = column.dtype.time_zone is None
         return moments.dt.replace_time_zone("UTC") if local else moments.dt.convert_time_zone("UTC")
     try:
-        values = column.cast(wanted, strict=True)
-    except pl.exceptions.PolarsError:
-        raise _unfit(path, column, kind) from None
-    if kind.is_number and not values.cast(column.dtype, strict=False).eq_missing(column).all():
-        raise _unfit(path, column, kind)
-    return values
-
-
-def _unfit(path: str, column: pl.Series, kind: Type) -> DataError:
-    return DataError(
-        f"The column {column.name!r} of the file {path} is {column.dtype} and holds values that are no {kind.text}.",
-        fix="Give the column a wider type; convert it in the flow, where such rows can be filtered first.",
-    )
+        return column.cast(wanted, strict=not kind.is_scalar)
+    except pl.exceptions.PolarsError:  # of values with parts only the whole column is known to be wrong
+        raise DataError(
+            f"The column {column.name!r} of the file {path} is {column.dtype} and holds values that are no {kind.text}.",
+            fix="Give the column a wider type, and convert it in the flow.",
+        ) from None

@@ -48,7 +48,7 @@ def _understand(source: FileSource, schema: Schema, path: str, piece: Range) -> 
     try:
         if source.format == "parquet":
             count = None if piece.end is None else piece.end - piece.start
-            yield Understood(read_parquet(path, schema, piece.start, count))
+            yield read_parquet(path, schema, piece.start, count)
         elif source.format == "json":
             for block in blocks(path, piece.start, piece.file.size if piece.end is None else piece.end):
                 yield read_json(block, schema)

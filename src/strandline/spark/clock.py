@@ -25,8 +25,3 @@ def _stepped() -> int:
 def elapsed() -> Span:
     """Time that only goes forward, for durations; its zero means nothing."""
     return Span(time.monotonic_ns() // 1_000)
-
-
-def rest(span: Span) -> None:
-    """Do nothing for a while."""
-    time.sleep(span / 1_000_000)

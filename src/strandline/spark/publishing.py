@@ -132,7 +132,8 @@ class Publishing:
             record, before = manifest.sinks.get(name), outlet.rows
             if record is None:
                 continue
-            ticks = [tick for tick in record.pending if _lacks(outlet, tick)] if again else []
+            known = (outlet.incarnation, manifest.restored_from)
+            ticks = [tick for tick in record.pending if _lacks(outlet, tick, known)] if again else []
             if record.outputs:
                 now = int(manifest.tick.now)
                 ticks.append(
@@ -151,14 +152,26 @@ class Publishing:
         return {name: outlet.unpublished() for name, outlet in self.outlets.items()}
 
     def close(self) -> None:
-        """Let go of every sink."""
+        """Let go of every sink; what the first of them raised is raised when all are closed."""
+        failures = []
         for outlet in self.outlets.values():
-            outlet.close()
+            try:
+                outlet.close()
+            except Exception as error:  # noqa: PERF203 - the others are closed all the same
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
 
-def _lacks(outlet: Outlet, tick: PendingTick) -> bool:
+def _lacks(outlet: Outlet, tick: PendingTick, known: tuple[str | None, ...]) -> bool:
+    """Whether a sink may not have a tick, by its marker of one of the known incarnations: the own, or that before a restore.
+
+    One that is exactly there is asked itself, which also compares the rows; but not about rows of another incarnation.
+    """
     marker = outlet.publisher.marker
-    return marker is None or marker.incarnation != outlet.incarnation or marker.tick <= tick.tick
+    if marker is None or marker.incarnation not in known:
+        return True
+    return marker.tick < tick.tick or (marker.tick == tick.tick and marker.incarnation == outlet.incarnation)
 
 
 def prepare(

@@ -83,7 +83,6 @@ class Driver:
         self.stopping = threading.Event()
         self.draining = threading.Event()
         self.done = threading.Event()
-        self.stopped = threading.Event()
         self.ticking = threading.Lock()  # held while a tick is made
         self.failure: BaseException | None = None
         self.beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="publish")
@@ -111,18 +110,20 @@ class Driver:
         try:
             if self.head is not None:
                 delivered = self.publishing.publish(self.head, again=True)
-                if "restored" not in self.head.journal:  # the run before may have died between commit and journal
+                if self.head.restored_from is None:  # the run before may have died between commit and journal
                     write_record(self.storage, self.head, took={}, delivered=delivered)
                 self.starting["resumed"] = clock.elapsed() - self.began
                 reach("resumed", self.head.number)
             if self.head is None or not self.head.finished:
                 self._make_ticks()
         except Exception as error:
-            self.failure = error
-        finally:
-            self.beside.shutdown()  # whatever happened, the head is published if it can be
-            shutil.rmtree(self.control, ignore_errors=True)
+            self._fail(error)
+        self.beside.shutdown()  # whatever happened, the head is published if it can be
+        shutil.rmtree(self.control, ignore_errors=True)
+        try:
             self.publishing.close()
+        except Exception as error:
+            self._fail(error)
         if self.failure is not None:
             raise told_by(self.failure)
 
@@ -150,7 +151,6 @@ class Driver:
                     return
         finally:
             _stop(query)
-            self.stopped.set()
 
     def _stop_between_ticks(self) -> None:
         """Stop at once if no tick is being made: the next one may be a long way off."""
@@ -176,10 +176,9 @@ class Driver:
     def _on_batch(self, checkpoint: Checkpoint) -> Callable[[DataFrame, int], None]:
         def on_batch(frame: DataFrame, batch: int) -> None:
             with self.ticking:
-                if not self.done.is_set():
-                    self._guarded(frame, checkpoint, batch)
-                    return
-            self.stopped.wait()  # nothing may begin any more: the query is about to be stopped
+                if self.done.is_set():  # nothing may begin any more: the query is about to be stopped, or ends by this
+                    raise InterruptedError("the run is over")
+                self._guarded(frame, checkpoint, batch)
 
         return on_batch
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from strandline.errors import RunError, StateError
+from strandline.errors import RunError, StateError, StrandlineError
 from strandline.kernel.fingerprint import require_fitting
 from strandline.kernel.plan import plan_stage
 from strandline.model.batch import as_batch
@@ -24,7 +24,7 @@ from strandline.spark.run import Driver, Options
 from strandline.spark.session import session
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.probe import probe
-from strandline.store.savepoints import restore
+from strandline.store.savepoints import restore, savepoint
 from strandline.store.storage import storage_at
 
 
@@ -52,17 +52,41 @@ class Start:
         began = clock.elapsed()
         storage = storage_at(self.state)
         probe(storage)
-        if self.from_savepoint is not None:
-            restore(storage, self.from_savepoint, storage)
-            self.from_savepoint = None  # a restart goes on from the head
         spark = session(self.spark, name=self.flow.name)
         flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
-        head = Manifests(storage).head()
+        head = savepoint(storage, self.from_savepoint).manifest if self.from_savepoint else Manifests(storage).head()
         if head is not None:
-            self.notes = require_compatible(flow, head, drop=self.drop) or self.notes
+            self.notes = self._require_compatible(spark, flow, head) or self.notes
         _require_frames(spark, flow)
+        if self.from_savepoint is not None:  # when nothing stands against it: there is no way back from here
+            head = restore(storage, self.from_savepoint)
+            self.from_savepoint = None  # a restart goes on from the head
         restarts = max(restarts, 0 if head is None else head.restarts + 1)
         return Driver(spark, flow, storage, self.options, restarts=restarts, began=began)
+
+    def _require_compatible(self, spark: SparkSession, flow: Flow, head: Manifest) -> list[str]:
+        try:
+            return require_compatible(flow, head, drop=self.drop)
+        except StateError as error:
+            if self._fits_the_other_way(spark, head):
+                begun, fix = (
+                    ("a stream", "Go on with until='caught_up' or 'forever', and end it with Run.drain()")
+                    if self.options.until == "end"
+                    else ("batch", "Go on with until='end'")
+                )
+                raise StateError(
+                    f"The state was begun as {begun}, and until={self.options.until!r} shows windows in another way.",
+                    fix=f"{fix}; or give this run a state folder of its own.",
+                ) from error
+            raise
+
+    def _fits_the_other_way(self, spark: SparkSession, head: Manifest) -> bool:
+        other = self.flow if self.options.until == "end" else as_batch(self.flow)
+        try:
+            require_compatible(resolved(spark, other), head, drop=self.drop)
+        except StrandlineError:
+            return False
+        return True
 
 
 def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()) -> list[str]:

@@ -70,6 +70,12 @@ class Manifest:
     journal: Mapping[str, Any] = field(default_factory=dict)
     restarts: int = 0
 
+    @property
+    def restored_from(self) -> str | None:
+        """The incarnation before, if this manifest begins a new one from a savepoint."""
+        restored: Mapping[str, str] = self.journal.get("restored", {})
+        return restored.get("incarnation")
+
     def to_bytes(self) -> bytes:
         """Canonical JSON, with a version and a checksum of the body."""
         return self._bytes
@@ -188,8 +194,24 @@ class Manifests:
             )
         if not self.storage.create(name, manifest.to_bytes()):
             return self._require_mine(manifest, name)
+        self._require_free_by_right(manifest, name)
         self._known = manifest
         return None
+
+    def _require_free_by_right(self, manifest: Manifest, name: str) -> None:
+        """Take a manifest back whose name was free only because others had gone on, and cleaned up behind them.
+
+        A run may sleep between looking at the head and creating the manifest. Clean-up takes the oldest first, and keeps
+        the head's parent.
+        """
+        number = manifest.number
+        if manifest.parent is None:
+            free = all(other <= number + 1 for other in self._listed())
+        else:
+            free = self.storage.exists(manifest_file(number - 1))
+        if not free:
+            self.storage.delete([name])
+            raise _owned(f"Tick {number} of run {manifest.run!r} comes too late: others have gone far beyond it.")
 
     def _require_mine(self, manifest: Manifest, name: str) -> None:
         try:

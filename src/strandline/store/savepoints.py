@@ -100,7 +100,12 @@ def restore(storage: Storage, name: str, into: Storage | None = None, *, flow: s
         kept, incarnation=secrets.token_hex(8), run="restore", flow=kept.flow if flow is None else flow,
         journal={"restored": {"savepoint": name, "tick": kept.number, "incarnation": kept.incarnation}},
     )  # fmt: skip
-    if into is None or into.url == storage.url:
+    if into is None:
+        if flow not in (None, kept.flow):
+            raise StateError(
+                f"Going back cannot make the flow {kept.flow!r} into {flow!r}.",
+                fix="Fork the savepoint into a folder without state, under the new name.",
+            )
         return _go_back(storage, _file(name), kept, fresh)
     return _fork(storage, into, replace(fresh, sinks={sink: SinkRecord(digest=_NOTHING) for sink in kept.sinks}))
 
