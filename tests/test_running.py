@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import strandline as sl
 from strandline import running
-from strandline.errors import RunError
+from strandline.errors import RunError, StrandlineError
 from strandline.model.time import Span
 
 
@@ -67,3 +68,22 @@ def test_a_run_is_tried_as_often_as_said(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(RunError, match="not now"):
         run.wait(60)
     assert len(start.made) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"state": None}, "State cannot be kept at None"),
+        ({"state": b"x"}, "State cannot be kept at b'x'"),
+        ({"drop": "stage"}, "drop='stage' is no list of names"),
+        ({"drop": 5}, "drop=5 is no list of names"),
+        ({"retain": 1}, "retain=1 is no number"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_spark_is_looked_for(
+    options: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    flow = sl.Flow("wrong")
+    flow.source("events", sl.Generator(seed=1, rows=1), time="at").sink("out", sl.Memory("out"), rows="append")
+    with pytest.raises(StrandlineError, match=re.escape(what)):
+        flow.run(**{"state": tmp_path, **options})

@@ -9,7 +9,6 @@ StrandlineError            what went wrong, and what to do about it
 │   ├── MissingFile        a file of the state that is not there
 │   └── StorageError       a place that cannot keep state: full, forbidden, or without conditional create
 ├── OwnershipError         another run owns this flow
-├── SourceError            a source that cannot be read, or not any more from where it was left
 ├── SinkError              a sink that cannot be used, or whose marker says something else than the flow does
 ├── RunError               a run that cannot start or go on
 └── TranscriptError        a transcript or a step of play that cannot be understood
@@ -71,10 +70,6 @@ class StorageError(StateError):
 
 class OwnershipError(StrandlineError):
     """Another run owns this flow: it committed a tick that this run was about to commit."""
-
-
-class SourceError(StrandlineError):
-    """A source that cannot be read, or not any more from where it was left."""
 
 
 class SinkError(StrandlineError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,7 +20,7 @@ from strandline.model import flow as model
 from strandline.model.time import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from strandline.spark.run import Driver
     from strandline.spark.start import Start
@@ -48,6 +49,7 @@ class Flow(model.Flow):
         batch_interval: str | timedelta | Span = "1s",
         from_savepoint: str | None = None,
         max_rows_per_tick: int | None = None,
+        retain: int = 10,
         restarts: int = 0,
         drop: Sequence[str] = (),
         acknowledged: bool = False,
@@ -56,18 +58,24 @@ class Flow(model.Flow):
         """Run the flow on Spark, from where its state says it is.
 
         `until`: "forever"; "caught_up" reads what is there and stops with windows open; "end" is batch: time stands still
-        until everything is read, then goes to its end. `restarts` is how often a failed run is tried again; `drop` names
+        until everything is read, then goes to its end. `retain` is how many of the last ticks are kept, to make savepoints
+        of; `restarts` is how often a failed run is tried again; `drop` names
         stages of the state that the flow has no more; `acknowledged` lets sinks take over what another incarnation left,
         and go on with a target that does not have what was published before.
         With `wait=False` it returns at once; `Run.wait()` waits.
         """
         if until not in get_args(Until):
             raise DescriptionError(f"until={until!r} is not known.", fix="Give 'forever', 'caught_up' or 'end'.")
-        for name, value, least in (("restarts", restarts, 0), ("max_rows_per_tick", max_rows_per_tick, 1)):
+        numbers = (("restarts", restarts, 0), ("max_rows_per_tick", max_rows_per_tick, 1), ("retain", retain, 2))
+        for name, value, least in numbers:
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise DescriptionError(
                     f"{name}={value!r} is no number of them.", fix=f"Give a whole number from {least}."
                 )
+        if isinstance(drop, str) or not isinstance(drop, Sequence):
+            raise DescriptionError(
+                f"drop={drop!r} is no list of names.", fix="Give a list, such as drop=['per_minute']."
+            )
         interval = Span.of(batch_interval)
         if interval < 0:
             raise DescriptionError(f"batch_interval={interval.text!r} is negative.", fix="Give such as '1s'.")
@@ -77,8 +85,9 @@ class Flow(model.Flow):
         from strandline.spark.start import Start
 
         options = Options(
-            until=until, batch_interval=interval, max_rows_per_tick=max_rows_per_tick, acknowledged=acknowledged
-        )
+            until=until, batch_interval=interval, max_rows_per_tick=max_rows_per_tick, retain=retain,
+            acknowledged=acknowledged,
+        )  # fmt: skip
         start = Start(
             flow=self, state=state, spark=spark, options=options, from_savepoint=from_savepoint, drop=tuple(drop)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,52 @@ def test_a_streaming_dataframe_is_a_source(spark: SparkSession, tmp_path: Path) 
     )
     flow.run(state=tmp_path / "state", spark=spark, until="caught_up")
     assert sorted((row["key"], row["n"]) for row in shown.rows) == [("a", 1), ("a", 1), ("b", 1)]
+
+
+def frames_flow(folder: Path, shown: Any, change: Any = lambda frame: frame) -> sl.Flow:
+    def build(session: Any) -> Any:
+        reader = session.readStream.schema("key string, at timestamp").option("maxFilesPerTrigger", 1)
+        return change(reader.parquet(str(folder / "in")))
+
+    flow = sl.Flow("frames")
+    events = flow.source("events", sl.DataFrameSource(build, schema="key string, at timestamp"), time="at")
+    events.sink("shown", shown, rows="append")
+    return flow
+
+
+@pytest.fixture
+def three_files(tmp_path: Path) -> Path:
+    """The second of which has no rows that pass a filter."""
+    (tmp_path / "in").mkdir()
+    for number, key in enumerate("axb"):
+        rows = pl.DataFrame({"key": [key], "at": [f"2026-01-01T12:0{number}:00Z"]})
+        times = pl.col("at").str.to_datetime(time_unit="us", time_zone="UTC")
+        rows.with_columns(times).write_parquet(tmp_path / "in" / f"{number}.parquet")
+        os.utime(tmp_path / "in" / f"{number}.parquet", (1_700_000_000 + number, 1_700_000_000 + number))
+    return tmp_path
+
+
+def test_a_batch_of_a_dataframe_source_without_rows_is_not_its_end(three_files: Path, spark: SparkSession) -> None:
+    shown = sl.Memory("shown")
+    flow = frames_flow(three_files, shown, lambda frame: frame.where("key <> 'x'"))
+    assert flow.run(state=three_files / "state", spark=spark, until="end").progress["finished"]
+    assert [row["key"] for row in shown.rows] == ["a", "b"]
+
+
+def test_what_a_source_of_sparks_remembers_must_be_there_at_the_next_start(
+    three_files: Path, spark: SparkSession
+) -> None:
+    flow = frames_flow(three_files, sl.Memory("shown"))
+    flow.run(state=three_files / "state", spark=spark, until="caught_up")
+    shutil.rmtree(three_files / "state" / "spark")
+    with pytest.raises(RunError, match="keeps a record of its own"):
+        flow.run(state=three_files / "state", spark=spark, until="caught_up")
+
+
+def test_a_dataframe_source_that_remembers_rows_is_refused(three_files: Path, spark: SparkSession) -> None:
+    flow = frames_flow(three_files, sl.Memory("shown"), lambda frame: frame.dropDuplicates(["key"]))
+    with pytest.raises(RunError, match="remembers rows, and would forget them"):
+        flow.run(state=three_files / "state", spark=spark, until="caught_up")
 
 
 def test_a_transform_that_loses_the_time_is_refused_before_the_start(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from rich.text import Text
 from typer import Argument, Option, Typer
 
 from strandline.cli.running import State
+from strandline.errors import StateError
 from strandline.store import savepoints
+from strandline.store.manifests import Manifests
 from strandline.store.storage import storage_at
 
 app = Typer(no_args_is_help=True, help="Keep a tick of a flow under a name; go back to it, or fork it.")
@@ -30,7 +32,10 @@ def take(
 @app.command(name="list")
 def list_(state: State) -> None:
     """List what is kept."""
-    found = savepoints.savepoints(storage_at(state))
+    storage = storage_at(state)
+    found = savepoints.savepoints(storage)
+    if not found and Manifests(storage).head() is None:
+        raise StateError(f"There is no state in {storage.url}.", fix="Give the folder that the flow was run with.")
     if not found:
         out.print("There are no savepoints.")
         return

@@ -33,9 +33,9 @@ def compact(path: str | os.PathLike[str], *, target_bytes: int = TARGET_BYTES, g
 
     Law: the rows that a reader sees, and their order, do not change.
     """
-    if target_bytes < 1 or grace < 1:
+    if not all(isinstance(n, int) and n >= 1 for n in (target_bytes, grace)):
         raise DescriptionError(
-            f"target_bytes={target_bytes!r} and grace={grace!r} must be positive.",
+            f"target_bytes={target_bytes!r} and grace={grace!r} must be whole numbers from 1.",
             fix="Leave them out for the defaults.",
         )
     storage = storage_at(path)

@@ -17,7 +17,8 @@ class DataFrameSource:
 
     The schema is said here, because making a flow starts no JVM; the DataFrame is compared with it when the flow
     starts. Limits are those of the DataFrame's own source. It may hold no stateful operator. It is one partition,
-    unless `partition_by` names the column that tells them apart.
+    unless `partition_by` names the column that tells them apart. Some of Spark's sources, such as that of files, remember
+    more than an offset: then the state must be on a local disk, and cannot be forked.
 
     >>> DataFrameSource(lambda spark: spark.readStream.table("orders"), schema="user string, at timestamp").schema.text
     'user string, at timestamp'
@@ -27,7 +28,6 @@ class DataFrameSource:
     _: KW_ONLY
     schema: Schema
     partition_by: str | None = None
-    """It has no reader of ours."""
 
     def __init__(self, build: Callable[[Any], Any], *, schema: str | Schema, partition_by: str | None = None) -> None:
         if not callable(build):

@@ -88,6 +88,16 @@ class Generator:
         _number("skew", skew, 0, 10)
         _number("late_share", late_share, 0, 1)
         _number("malformed_share", malformed_share, 0, 1)
+        if late_share + malformed_share > 1:
+            raise DescriptionError(
+                f"late_share={late_share} and malformed_share={malformed_share} are more than all rows together.",
+                fix="Let them be at most 1 together.",
+            )
+        for option, given in (("slow", slow), ("idle", idle)):
+            if given is not None and not (isinstance(given, Mapping) and all(isinstance(p, int) for p in given)):
+                raise DescriptionError(
+                    f"{option}={told(given)} does not say which partitions.", fix=f"Write it as {option}={{1: ...}}."
+                )
         require_boolean("live", live)
         chosen = {
             "seed": seed, "rows": rows, "rate": float(rate), "keys": keys, "skew": float(skew),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from strandline.errors import DataError, told
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema
 from strandline.model.values import checked_row
@@ -35,6 +36,10 @@ class Rows:
 
     def __init__(self, rows: Iterable[Mapping[str, Any]] = (), *, schema: str | Schema) -> None:
         columns = Schema.of(schema)
+        if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+            raise DataError(
+                f"Rows takes a list of rows, not {told(rows)}.", fix="Give dicts: [{'team': 'a', ...}, ...]."
+            )
         checked = tuple(checked_row(columns, row, f"Row {number}") for number, row in enumerate(rows, 1))
         object.__setattr__(self, "schema", columns)
         object.__setattr__(self, "rows", checked)

@@ -1,7 +1,8 @@
 """Spark's checkpoint: a cache, made anew from the head manifest at each start.
 
 Spark needs the offsets of the last batch and the word that it was done; everything else is in our manifests. So nothing
-that happens to the folder between two runs can matter.
+that happens to the folder between two runs can matter; but for what some of Spark's own sources remember there (a
+DataFrame source of files, say), which is taken over, and must be there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from strandline.spark import clock
 from strandline.store.manifests import SparkPlace
 
 UNUSED = Span.of("1h")
+REMEMBERED = "sources"  # where Spark's own sources keep what is more than an offset
 _COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
 
 
@@ -33,12 +35,14 @@ class Checkpoint:
         """Where Spark is with this batch: the text of its offsets is written before the batch begins."""
         path = self.folder / "offsets" / str(batch)
         try:
-            return SparkPlace(query=self.query, batch=batch, offsets=path.read_text())
+            text = path.read_text()
         except OSError as error:
             raise RunError(
                 f"Spark's offsets of batch {batch} cannot be read: {error}.",
                 fix="Start the flow again: the checkpoint is made anew from the state.",
             ) from error
+        remembers = bool(frame_offsets_of(text)) and (self.folder / REMEMBERED).is_dir()
+        return SparkPlace(query=self.query, batch=batch, offsets=text, remembers=remembers)
 
 
 def offsets_of(text: str) -> dict[str, Any]:
@@ -52,11 +56,22 @@ def offsets_of(text: str) -> dict[str, Any]:
     return told
 
 
-def make_checkpoint(parent: Path, head: SparkPlace | None, keep: str = "sources") -> Checkpoint:
+def frame_offsets_of(text: str) -> list[str]:
+    """The offsets of DataFrame sources in the text of a batch's offsets, in their order."""
+    return text.splitlines()[3:]
+
+
+def make_checkpoint(parent: Path, head: SparkPlace | None) -> Checkpoint:
     """A fresh folder in which Spark goes on from the head, or from the beginning.
 
-    What Spark's own sources remember apart from their offsets (`keep`) is taken over from the run before.
+    What Spark's own sources remember apart from their offsets is taken over from the run before.
     """
+    old = None if head is None else parent / head.query / REMEMBERED
+    if head is not None and head.remembers and not (old is not None and old.is_dir()):
+        raise RunError(
+            f"A DataFrame source of this flow keeps a record of its own of what it has read, and {old} is gone.",
+            fix="Put the folder back from a copy of the state; without it the source would read too much or too little.",
+        )
     query = str(uuid.uuid4())
     folder = parent / query
     (folder / "offsets").mkdir(parents=True)
@@ -65,8 +80,8 @@ def make_checkpoint(parent: Path, head: SparkPlace | None, keep: str = "sources"
     if head is not None:
         (folder / "offsets" / "0").write_text(head.offsets)
         (folder / "commits" / "0").write_text(_COMMIT)
-        if (old := parent / head.query / keep).is_dir():
-            shutil.copytree(old, folder / keep)
+        if old is not None and old.is_dir():
+            shutil.copytree(old, folder / REMEMBERED)
     for other in parent.iterdir():
         # A folder in use is written to with each batch; one that is not must be of a run that is over.
         offsets = other / "offsets"

@@ -21,7 +21,7 @@ from strandline.model.partitions import SourceState
 from strandline.model.ticks import Edge, Tick, output_watermark
 from strandline.model.time import Instant, Span
 from strandline.spark import clock
-from strandline.spark.checkpoint import offsets_of
+from strandline.spark.checkpoint import frame_offsets_of, offsets_of
 from strandline.spark.datasource import CONTEXT
 from strandline.spark.hops import Message, messages, step_shares, through_transform
 from strandline.spark.outputs import frame_bytes, joint_digest, write_output
@@ -114,9 +114,9 @@ class Engine:
         made = self._begin(head, Instant(offsets["now"]))
         self._read(frame, made)
         places = self.places(offsets)
-        # A DataFrame source does not say what it has left: a tick without rows of its own is taken for the end.
-        unplaced = {node.name for node in sources_of(self.flow)} - set(places)
-        read_up = caught_up(places) and not any(each.source in unplaced for each in made.heard)
+        # A DataFrame source does not say what it has left: a tick in which it does not move is taken for the end.
+        before = [] if head is None or head.spark is None else frame_offsets_of(head.spark.offsets)
+        read_up = caught_up(places) and frame_offsets_of(place.offsets) == before
         sources = self.move(
             self.flow, head, made.heard, places, now=made.now, running=Span(clock.elapsed() - self.started - self.blocked),
             run=self.run, ending=ending and read_up,
@@ -131,8 +131,13 @@ class Engine:
             flow=self.flow.name, incarnation=self.incarnation, run=self.run, parent=None if head is None else head.digest,
             tick=Tick(number=made.tick, now=made.now, edges=made.edges), spark=place, sources=sources,
             stages=made.stages, sinks=self._sinks(made, head, pending), buckets=self.flow.buckets, finished=over and not self.endless,
-            journal=_journal(made, places, read_up=read_up), restarts=restarts,
+            journal=_journal(made, places, read_up=read_up, frames=self.frames), restarts=restarts,
         )  # fmt: skip
+
+    @property
+    def frames(self) -> list[str]:
+        """The DataFrame sources, in order: Spark's offsets know them by their place."""
+        return [node.name for node in sources_of(self.flow) if node.name not in self.program.readers]
 
     def places(self, offsets: Mapping[str, Any]) -> Places:
         """Where each source's partitions stand."""
@@ -260,7 +265,7 @@ def _last_delivery(head: Manifest | None, sink: str) -> int | None:
     return head.number if record.outputs else record.after
 
 
-def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
+def _journal(made: Made, places: Places, *, read_up: bool, frames: list[str]) -> dict[str, Any]:
     heard = {each.source: Books() for each in made.heard}
     partitions: dict[str, dict[str, int]] = {}
     for each in made.heard:
@@ -275,6 +280,7 @@ def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
         "panes": made.panes,
         "backlog": backlog,
         "caught_up": read_up,
+        "frames": frames,
         "took": made.took,
         "written": made.written,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +19,17 @@ from strandline.model.panes import HIDDEN, TIME
 from strandline.model.resolve import SparkConditions, resolve
 from strandline.model.types import Schema
 from strandline.spark.frames import schema_of_spark, spark_schema
+
+_REMEMBERING: Final = (
+    "Aggregate",
+    "Window ",
+    "Deduplicate",
+    "Distinct",
+    "FlatMapGroups",
+    "TransformWithState",
+    "MapGroups",
+)
+"""The operators of Spark's plans that keep rows, or something of them."""
 
 
 def resolved(spark: SparkSession, flow: Flow) -> Flow:
@@ -70,7 +83,7 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
             fix=f"Keep what begins with {HIDDEN!r}: use withColumn and filter, or select(..., {', '.join(map(repr, lost))}).",
         )
     _require_conditions(made, node)
-    if made.isStreaming or not _stateless(made):
+    if made.isStreaming or not is_stateless(made):
         raise RunError(
             f"The transform {node.name!r} is not stateless.",
             fix="Leave joins and aggregates to stages; keep row by row work.",
@@ -89,12 +102,10 @@ def _require_conditions(made: DataFrame, node: TransformNode) -> None:
                 raise RunError(f"{text!r} should be a condition, and is {kind}.", fix="Compare it with something.")
 
 
-def _stateless(made: DataFrame) -> bool:
+def is_stateless(made: DataFrame) -> bool:
+    """Whether the rows of a DataFrame are made one by one."""
     plan = str(made._jdf.queryExecution().analyzed().toString())
-    return not any(
-        line.lstrip(" :+-").startswith(("Aggregate", "Window ", "Deduplicate", "Distinct"))
-        for line in plan.splitlines()
-    )
+    return not any(line.lstrip(" :+-~").startswith(_REMEMBERING) for line in plan.splitlines())
 
 
 def _hidden(flow: Flow, node: Node) -> dict[str, pl.DataType]:

@@ -19,7 +19,7 @@ from strandline.model.lineage import carried
 from strandline.model.nodes import SourceNode, StageNode
 from strandline.spark import clock
 from strandline.spark.failures import UNANSWERED, told_by
-from strandline.spark.resolving import resolved
+from strandline.spark.resolving import is_stateless, resolved
 from strandline.spark.run import Driver, Options
 from strandline.spark.session import session
 from strandline.store.manifests import Manifest, Manifests
@@ -117,6 +117,7 @@ def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()
                 fix=f"Put it back, or give its state up: run(..., drop=[{name!r}]).",
             )
     _require_sources(flow, head, drop)
+    _require_same_frames(flow, head)
     return notes
 
 
@@ -137,6 +138,16 @@ def _require_sources(flow: Flow, head: Manifest, drop: tuple[str, ...]) -> None:
             )
 
 
+def _require_same_frames(flow: Flow, head: Manifest) -> None:
+    there = head.journal.get("frames")
+    here = [n.name for n in flow.nodes if isinstance(n, SourceNode) and not hasattr(n.source, "reader")]
+    if there is not None and there != here:
+        raise StateError(
+            f"The state was made with the DataFrame sources {there}, and the flow has {here}: Spark knows them by their place.",
+            fix="Keep their number and order; or begin with a state folder of its own.",
+        )
+
+
 def _require_frames(spark: SparkSession, flow: Flow) -> None:
     for node in flow.nodes:
         if isinstance(node, SourceNode) and not hasattr(node.source, "reader"):
@@ -148,6 +159,11 @@ def _require_columns(spark: SparkSession, node: SourceNode) -> None:
     if not frame.isStreaming:
         raise RunError(
             f"The DataFrame of the source {node.name!r} is not a streaming one.", fix="Build it with spark.readStream."
+        )
+    if not is_stateless(frame):
+        raise RunError(
+            f"The DataFrame of the source {node.name!r} remembers rows, and would forget them at each start.",
+            fix="Leave joins, aggregates and dropDuplicates to stages; keep row by row work.",
         )
     there: Mapping[str, str] = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     for name, kind in node.source.schema.columns:

@@ -100,11 +100,15 @@ class SinkRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlace:
-    """Which Spark batch a tick was: the query's id, the batch's number and the text of `offsets/<batch>`."""
+    """Which Spark batch a tick was: the query's id, the batch's number and the text of `offsets/<batch>`.
+
+    `remembers`: beside its offsets Spark keeps what a source of its own needs to go on.
+    """
 
     query: str
     batch: int
     offsets: str
+    remembers: bool = False
 
     @property
     def digest(self) -> str:

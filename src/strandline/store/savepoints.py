@@ -37,7 +37,7 @@ def take(storage: Storage, name: str, tick: int | None = None) -> Savepoint:
     again, of the same tick, is fine.
     """
     file, manifests = _file(name), Manifests(storage)
-    manifest = manifests.head() if tick is None else manifests.at(tick)
+    manifest = manifests.head() if tick is None else _kept(manifests, tick)
     if manifest is None:
         raise StateError(f"There is no state in {storage.url} yet.", fix="Run the flow first; a tick makes state.")
     made = storage.create(file, manifest.to_bytes())
@@ -58,6 +58,17 @@ def take(storage: Storage, name: str, tick: int | None = None) -> Savepoint:
             storage.delete([file])
         raise
     return Savepoint(name=name, manifest=manifest)
+
+
+def _kept(manifests: Manifests, tick: int) -> Manifest:
+    try:
+        return manifests.at(tick)
+    except MissingFile as error:
+        numbers = manifests.numbers()
+        kept = f"ticks {numbers[0]} to {numbers[-1]} are" if numbers else "there is no tick"
+        raise StateError(
+            f"Tick {tick} is not kept in {manifests.storage.url}.", fix=f"Take another: {kept}."
+        ) from error
 
 
 def savepoints(storage: Storage) -> list[Savepoint]:

@@ -74,7 +74,7 @@ def storage_at(place: str | os.PathLike[str]) -> Storage:
     strandline.errors.StorageError: State cannot be kept at 'ftp://somewhere/state'.
       fix: Give a path, or a url that begins with file://, s3://, gs:// or az://.
     """
-    text = os.fspath(place)
+    text = os.fspath(place) if isinstance(place, str | os.PathLike) else ""
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", text)
     scheme = match[1].lower() if match else ""
     if scheme in OBJECT_SCHEMES:
@@ -83,7 +83,7 @@ def storage_at(place: str | os.PathLike[str]) -> Storage:
         return ObjectStorage(text.rstrip("/"))
     if scheme not in {"", "file"} or not text.strip() or "\0" in text:
         raise StorageError(
-            f"State cannot be kept at {text!r}.",
+            f"State cannot be kept at {place!r}.",
             fix="Give a path, or a url that begins with file://, s3://, gs:// or az://.",
         )
     from strandline.store.local import LocalStorage
