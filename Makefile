@@ -15,9 +15,9 @@ JAVA = JAVA_HOME="$$(tools/java)"; export JAVA_HOME;
 # What `make bench` measures of the engine, one after the other; each writes its results.
 MEASURED := engine thousand_events hot_keys memory great_state latency slow_sink
 
-# What the tests of the long lane say, into a file of this name: $(call prove,name,which tests,how they are shared out)
+# What the tests of the long lane say, into a file of this name: $(call prove,name,which tests)
 prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
-	STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist $(3) -m "" $(2) \
+	STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadgroup --no-loadscope-reorder -m "" $(2) \
 	| sed "/^bringing up nodes/d"; } | tee $(RESULTS)/$(1).txt
 
 .PHONY: help demo test check style types bench chaos docs prove laws flows lock format clean soak
@@ -29,7 +29,7 @@ demo: $(READY) ## Run a flow on Spark, kill it in the middle, and see that nothi
 	@$(JAVA) $(RUN) -m strandline demo
 
 test: style types ## Everything CI runs: check, plus the laws and what needs Spark (minutes)
-	$(JAVA) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not prove"
+	$(JAVA) $(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder --durations 15 -m "not prove"
 
 check: style types ## Style, types, import rings, fast tests: no JVM, under two minutes
 	$(PYTEST) -n 2 -q
@@ -58,10 +58,10 @@ docs: $(READY) ## Write the generated pages of docs/ again
 prove: laws flows chaos soak bench ## The long lane, outside CI: all of these, many hours; results are committed
 
 laws: $(READY) ## Ten times the examples of every law, freshly drawn (hours; no JVM); writes benchmarks/results/laws.txt
-	@$(call prove,laws,--ignore tests/spark,worksteal)
+	@$(call prove,laws,--ignore tests/spark)
 
 flows: $(READY) ## All transcripts and 1,000 drawn flows on Spark (hours); writes benchmarks/results/flows.txt
-	@$(JAVA) $(call prove,flows,tests/spark,loadfile --no-loadscope-reorder)
+	@$(JAVA) $(call prove,flows,tests/spark)
 
 lock: ## Resolve requirements.lock again from pyproject.toml (needs uv)
 	@command -v uv >/dev/null || { echo "error: uv is not installed."; echo "  fix: python3 -m pip install uv"; exit 1; }

@@ -24,8 +24,11 @@ settings.load_profile(LANE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs Spark goes first: its files take longest, and the short ones fill the gaps at the end."""
-    items.sort(key=lambda item: item.path.parent.name != "spark")
+    """What takes long goes first, and the short tests fill the gaps at the end; a file that needs Spark stays together."""
+    items.sort(key=lambda item: (item.path.parent.name != "spark", item.path.parent.name != "laws"))
+    for item in items:
+        if item.path.parent.name == "spark":
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -72,6 +72,21 @@ def test_the_journal_has_each_tick_once_and_its_books_balance(plain: Any) -> Non
     assert sum(each["late"] for each in books) == len(memories["late"].rows)
 
 
+def test_the_journal_says_what_a_tick_was_busy_with(plain: Any) -> None:
+    _, memories, state = plain
+    found = [each for each in records(storage_at(state)) if each["rows"]]
+    for each in found:
+        took = each["took"]
+        assert took["read"] + took["step"] + took["waited"] <= took["make"]
+        assert took["make"] + took["commit"] + took["publish"] <= took["latency"] + 1_000_000
+        assert min(took[part] for part in ("idle", "read", "step", "waited", "commit", "publish")) >= 0
+        assert each["partitions"]["events"]["0"]["lag"] > 0
+        assert each["rejected"] == {"events": {}}
+    hottest = {key for each in found for key, _ in each["hottest"]["per_key"]}
+    assert hottest <= {row["key"] for row in memories["panes"].rows}
+    assert all(len(each["hottest"]["per_key"]) == 3 for each in found)
+
+
 def test_steps_in_tasks_of_spark_give_the_same_answer(
     plain: Any, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ Nothing here is published, and nothing here is final: until the manifest is comm
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -29,7 +30,7 @@ from strandline.spark.parcels import Parcel
 from strandline.spark.points import reach
 from strandline.spark.program import Program, Work
 from strandline.spark.reading import Context, Heard
-from strandline.spark.stepping import Receipt, Step, step, touched
+from strandline.spark.stepping import Hot, Receipt, Step, hottest_of, step, touched
 from strandline.spark.ticking import Places, caught_up, edges_before, move_sources, origin_of
 from strandline.store.joining import record_of
 from strandline.store.manifests import Manifest
@@ -57,6 +58,7 @@ class Made:
     stages: dict[str, StageRecord] = field(default_factory=dict)
     books: dict[str, Books] = field(default_factory=dict)
     panes: dict[str, int] = field(default_factory=dict)
+    hottest: dict[str, tuple[Hot, ...]] = field(default_factory=dict)
     written: int = 0
     took: dict[str, int] = field(default_factory=dict)
 
@@ -200,6 +202,7 @@ class Engine:
         made.stages[node.name] = record_of(about, [r.state for r in receipts], record, watermark=watermark)
         made.books[node.name] = sum((receipt.books for receipt in receipts), Books())
         made.panes[node.name] = sum(receipt.panes for receipt in receipts)
+        made.hottest[node.name] = hottest_of(hot for receipt in receipts for hot in receipt.hottest)
         made.written += sum(receipt.state.written for receipt in receipts)
 
     def _shares(self, record: StageRecord | None, parcels: Sequence[Parcel], edge: Edge) -> list[tuple[int, int]]:
@@ -268,7 +271,9 @@ def _last_delivery(head: Manifest | None, sink: str) -> int | None:
 def _journal(made: Made, places: Places, *, read_up: bool, frames: list[str]) -> dict[str, Any]:
     heard = {each.source: Books() for each in made.heard}
     partitions: dict[str, dict[str, int]] = {}
+    rejected: dict[str, Counter[str]] = {}
     for each in made.heard:
+        rejected.setdefault(each.source, Counter()).update(each.rejected)
         heard[each.source] += each.books
         for name, stats in each.stats.items():
             mine = partitions.setdefault(each.source, {})
@@ -277,7 +282,9 @@ def _journal(made: Made, places: Places, *, read_up: bool, frames: list[str]) ->
     return {
         "rows": partitions,
         "books": {name: asdict(books) for name, books in {**heard, **made.books}.items()},
+        "rejected": rejected,
         "panes": made.panes,
+        "hottest": made.hottest,
         "backlog": backlog,
         "caught_up": read_up,
         "frames": frames,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -49,29 +50,33 @@ class Context:
 
 @dataclass(slots=True)
 class Heard:
-    """What a task heard of a source: stats by partition, and the books of its rows."""
+    """What a task heard of a source: stats and rejected rows by partition, and the books of all its rows."""
 
     source: str
     stats: dict[str, PartitionStats] = field(default_factory=dict)
     books: Books = field(default_factory=Books)
+    rejected: Counter[str] = field(default_factory=Counter)
 
     def add(self, partition: str, stats: PartitionStats, books: Books) -> None:
         """Take more rows into account."""
         known = self.stats.get(partition)
         self.stats[partition] = stats if known is None else known.merge(stats)
         self.books += books
+        if books.rejected:
+            self.rejected[partition] += books.rejected
 
     def to_row(self) -> tuple[str, bytes]:
         """What was heard, as a row of Spark's."""
         stats = {name: each.to_json() for name, each in self.stats.items()}
         books = {name: getattr(self.books, name) for name in Books.__slots__}
-        return json.dumps({"heard": {"source": self.source, "stats": stats, "books": books}}), b""
+        told = {"source": self.source, "stats": stats, "books": books, "rejected": self.rejected}
+        return json.dumps({"heard": told}), b""
 
     @classmethod
     def from_row(cls, told: Mapping[str, Any]) -> Heard:
         """Read what `to_row` wrote."""
         stats = {name: PartitionStats.from_json(each) for name, each in told["stats"].items()}
-        return cls(told["source"], stats, Books(**told["books"]))
+        return cls(told["source"], stats, Books(**told["books"]), Counter(told["rejected"]))
 
 
 def read_part(

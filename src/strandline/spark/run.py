@@ -88,6 +88,7 @@ class Driver:
         self.beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="publish")
         self.publication: Future[None] | None = None  # of the head
         self.ticks = 0
+        self.idle_since = clock.elapsed()
         self.admission = Admission(target=Span(max(5 * options.batch_interval, 2_000_000)))
         self.control = Path(tempfile.mkdtemp(prefix="strandline-"))
         incarnation = _incarnation(storage, self.head)
@@ -200,6 +201,7 @@ class Driver:
 
     def _tick(self, frame: DataFrame, checkpoint: Checkpoint, batch: int) -> None:
         began = clock.elapsed()
+        idle = began - self.idle_since
         manifest = self.engine.make(
             frame, checkpoint.place(batch), self.head, self._unpublished, ending=self._ending(), restarts=self.restarts
         )
@@ -210,7 +212,9 @@ class Driver:
         self.head = manifest
         reach("committed", manifest.number)
         self.ticks += 1
-        self.publication = self.beside.submit(self._publish, manifest, began, made, clock.elapsed())
+        self.idle_since = clock.elapsed()
+        took = {"idle": idle, "make": made - began, "commit": self.idle_since - made}
+        self.publication = self.beside.submit(self._publish, manifest, took, began)
 
     def _unpublished(self) -> Pending:
         """What sinks do not have yet of all ticks so far; one that may not be behind is waited for."""
@@ -218,13 +222,13 @@ class Driver:
             self.publication.result()
         return self.publishing.unpublished()
 
-    def _publish(self, manifest: Manifest, began: Span, made: Span, committed: Span) -> None:
+    def _publish(self, manifest: Manifest, took: dict[str, int], began: Span) -> None:
         """What is left to do with a tick that is true: beside the next one, and done before that is committed."""
         try:
             delivered = self.publishing.publish(manifest)
             reach("published", manifest.number)
-            published = clock.elapsed()
-            took = {"make": made - began, "commit": committed - made, "publish": published - committed}
+            took["publish"] = clock.elapsed() - began - took["make"] - took["commit"]
+            took["latency"] = clock.now() - manifest.tick.now
             write_record(self.storage, manifest, took=took, delivered=delivered)
             reach("recorded", manifest.number)
             self._clean_up(manifest)

@@ -6,12 +6,17 @@ The same function runs in the driver's process for a small tick and in a task of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
 
 from strandline.errors import StateError
 from strandline.kernel.advance import Advanced, advance
+from strandline.kernel.plan import KEY, Plan
 from strandline.kernel.preaggregate import Books, Partials
 from strandline.kernel.shares import Share
 from strandline.kernel.unite import unite
@@ -24,6 +29,9 @@ from strandline.store.manifests import StageRecord
 from strandline.store.opened import OPENED
 from strandline.store.state_files import StatePart, open_state, write_state
 from strandline.store.storage import Storage, storage_at
+
+HOTTEST: Final = 3
+Hot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,25 +52,31 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What a share has done: its part of the state, its books, what it still holds back, how many panes it showed."""
+    """What a share has done: its part of the state, its books, what it still holds back, how many panes it showed.
+
+    `hottest` are the keys that brought most rows into one window, with their number.
+    """
 
     share: int
     state: StatePart
     books: Books
     hold: Instant | None
     panes: int
+    hottest: tuple[Hot, ...] = ()
 
     def to_row(self) -> tuple[str, bytes]:
         """The receipt as a row of Spark's."""
         told = {"share": self.share, "state": self.state.to_json(), "books": asdict(self.books), "panes": self.panes}
-        return json.dumps({"receipt": {**told, "hold": None if self.hold is None else int(self.hold)}}), b""
+        hold = None if self.hold is None else int(self.hold)
+        return json.dumps({"receipt": {**told, "hold": hold, "hottest": self.hottest}}), b""
 
     @classmethod
     def from_row(cls, told: Mapping[str, Any]) -> Receipt:
         """Read what `to_row` wrote."""
         hold = None if told["hold"] is None else Instant(told["hold"])
         state, books = StatePart.from_json(told["state"]), Books(**told["books"])
-        return cls(share=told["share"], state=state, books=books, hold=hold, panes=told["panes"])
+        hottest = tuple((key, rows) for key, rows in told["hottest"])
+        return cls(share=told["share"], state=state, books=books, hold=hold, panes=told["panes"], hottest=hottest)
 
 
 def step(work: Work, task: Step, share: int) -> tuple[Receipt, list[Parcel]]:
@@ -85,7 +99,10 @@ def _step(work: Work, task: Step, share: int, storage: Storage) -> tuple[Receipt
     written = write_state(
         plan, storage, task.name, task.tick, moved.state, least, greatest, watermark=int(task.edge.after)
     )
-    receipt = Receipt(share=share, state=written, books=moved.books, hold=moved.hold, panes=moved.panes.height)
+    receipt = Receipt(
+        share=share, state=written, books=moved.books, hold=moved.hold, panes=moved.panes.height,
+        hottest=_hottest(plan, partials.table),
+    )  # fmt: skip
     order = (task.stage, share)
     return receipt, send(work, _led_on(work, task, moved, partials), storage, task.tick, order, len(task.shares))
 
@@ -104,6 +121,27 @@ def _led_on(work: Work, task: Step, moved: Advanced, partials: Partials) -> Iter
         if rows.height:
             for at in work.sides(task.stage, side):
                 yield from work.follow(at, rows, task.output_before, task.now)
+
+
+def _hottest(plan: Plan, partials: pl.DataFrame) -> tuple[Hot, ...]:
+    if not plan.stage.keys:
+        return ()
+    rows = partials["new"].to_numpy()
+    most = np.argpartition(rows, -HOTTEST)[-HOTTEST:] if len(rows) > HOTTEST else np.arange(len(rows))
+    keys = partials.select([KEY + key for key in plan.stage.keys])[most]
+    found: Counter[str] = Counter()
+    for key, count in zip(keys.iter_rows(), rows[most].tolist(), strict=True):
+        found[", ".join(map(str, key))] += count
+    return hottest_of(found.items())
+
+
+def hottest_of(found: Iterable[Hot]) -> tuple[Hot, ...]:
+    """The keys with most rows, the first of equals by name.
+
+    >>> hottest_of([("ann", 3), ("bob", 5), ("cid", 3)])
+    (('bob', 5), ('ann', 3), ('cid', 3))
+    """
+    return tuple(sorted(found, key=lambda hot: (-hot[1], hot[0]))[:HOTTEST])
 
 
 def touched(record: StageRecord | None, parcels: Sequence[Parcel], edge: Edge, now: Instant) -> bool:

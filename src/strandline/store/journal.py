@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from strandline.errors import StateError
+from strandline.model.time import Instant
 from strandline.store.manifests import Manifest
 from strandline.store.storage import Storage
 
@@ -18,7 +19,10 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
 
     `restarts` is how often the flow was started again. In the first tick of a run, `took` has its start too: from the
     call until the head was published again ("resumed"), and until this tick was ready to be committed ("recovery").
-    "make" is everything up to the commit: "read", "step", and what it "waited" for sinks to have the tick before.
+    "idle" is how long nothing was there to do before it; "make" is everything up to the commit: "read", "step", and what
+    it "waited" for sinks to have the tick before; "latency" is from the tick's processing time until sinks had its rows.
+    The "lag" of a partition is how far its greatest event time is behind processing time. "hottest" are the keys of a
+    stage that brought most rows.
 
     Law: made again from the same manifest it differs at most in how long things took.
     """
@@ -34,7 +38,10 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
         "watermarks": {name: int(edge.after) for name, edge in manifest.tick.edges.items()},
         "partitions": {
             source: {
-                p: {key: state[key] for key in ("watermark", "greatest", "position", "end", "idle")}
+                p: {
+                    **{key: state[key] for key in ("watermark", "greatest", "position", "end", "idle")},
+                    "lag": _lag(manifest, state["greatest"]),
+                }
                 for p, state in found.items()
             }
             for source, found in partitions.items()
@@ -48,6 +55,10 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
         "took": {**manifest.journal.get("took", {}), **took},
         "finished": manifest.finished,
     }
+
+
+def _lag(manifest: Manifest, greatest: int) -> int | None:
+    return None if greatest <= Instant.BEFORE_ALL_TIME else int(manifest.tick.now) - greatest
 
 
 def write_record(

@@ -1,4 +1,4 @@
-"""Kernel = oracle, second half of the table. (Two files, so that two workers share the time.)"""
+"""Kernel = oracle: the table of window kind x outermost trigger x mode x lateness, a test for each kind."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.laws.agreement import Agreement, disagreements
+from tests.laws.agreement import RARE, Agreement, disagreements
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", ["session", "global", "same or custom"])
+@pytest.mark.parametrize("window", RARE)
 def test_kernel_and_oracle_agree(window: str, record_property: Callable[[str, object], None]) -> None:
     assert disagreements(Agreement(window), record_property) == []
