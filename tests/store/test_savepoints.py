@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strandline.errors import MissingFile, StateError
+from strandline.errors import StateError
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.savepoints import drop, restore, savepoints, take
@@ -36,8 +36,9 @@ def test_a_savepoint_is_the_head_kept_under_a_name(storage: LocalStorage) -> Non
 def test_an_earlier_tick_can_be_kept_while_it_is_there(storage: LocalStorage) -> None:
     tick(storage, 3)
     assert take(storage, "earlier", 1).manifest.number == 1
-    with pytest.raises(MissingFile, match="000000000009"):
+    with pytest.raises(StateError, match="Tick 9 is not kept") as raised:
         take(storage, "never", 9)
+    assert raised.value.fix == "Take another: ticks 0 to 2 are kept."
 
 
 def test_a_name_is_used_once(storage: LocalStorage) -> None:
