@@ -65,7 +65,7 @@ def _kept(manifests: Manifests, tick: int) -> Manifest:
         return manifests.at(tick)
     except MissingFile as error:
         numbers = manifests.numbers()
-        kept = f"ticks {numbers[0]} to {numbers[-1]} are" if numbers else "there is no tick"
+        kept = f"ticks {numbers[0]} to {numbers[-1]} are kept" if numbers else "there is no tick yet"
         raise StateError(
             f"Tick {tick} is not kept in {manifests.storage.url}.", fix=f"Take another: {kept}."
         ) from error
