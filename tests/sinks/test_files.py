@@ -189,11 +189,14 @@ def test_a_publisher_beside_a_compaction_of_many_entries_loses_no_tick(tmp_path:
     )
 
 
+@pytest.mark.parametrize("before", ["one", "zero", "a"])
 def test_an_entry_whose_name_was_freed_while_its_publisher_slept_is_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
-    publisher = FileSink(tmp_path, format="json", layout="log").prepare(TARGET)
-    publisher.publish(delivery(TARGET, 0, ("a", 0)))
+    """The log's marker may be of another incarnation, which was taken over: it says nothing of this one's ticks."""
+    old = replace(TARGET, incarnation=before)
+    FileSink(tmp_path, format="json", layout="log").prepare(old).publish(delivery(old, 0, ("a", 0)))
+    publisher = FileSink(tmp_path, format="json", layout="log").prepare(replace(TARGET, acknowledged=True))
     slept: list[int] = []
 
     def sleep_once(*args: Any, **about: Any) -> Any:

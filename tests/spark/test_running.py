@@ -115,6 +115,16 @@ def test_the_journal_says_how_often_a_flow_was_started_again_and_how_long_each_s
     assert first["took"]["recovery"] >= first["took"]["make"]
 
 
+FIVE_TICKS: dict[str, Any] = {"until": "caught_up", "max_rows_per_tick": 100}
+
+
+def lagging(flow: sl.Flow, function: Callable[[Any, Any], None]) -> sl.Flow:
+    """The flow with 500 rows on their way to a function that may be ten ticks behind."""
+    events = flow.source("events", sl.Generator(seed=1, rows=500, rate=10), time="at")
+    events.sink("lagging", sl.ForeachTick(function), rows="append", max_lag=10)
+    return flow
+
+
 def test_a_sink_that_may_lag_gets_every_tick_in_order(spark: SparkSession, tmp_path: Path) -> None:
     flow, ticks, gate = sl.Flow("lagging"), [], threading.Event()
 
@@ -122,9 +132,7 @@ def test_a_sink_that_may_lag_gets_every_tick_in_order(spark: SparkSession, tmp_p
         assert gate.wait(PATIENCE)
         ticks.append((tick.tick, frame.count()))
 
-    events = flow.source("events", sl.Generator(seed=1, rows=500, rate=10), time="at")
-    events.sink("slow", sl.ForeachTick(slow), rows="append", max_lag=10)
-    run = flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=100, wait=False)
+    run = lagging(flow, slow).run(**FIVE_TICKS, state=tmp_path, spark=spark, wait=False)
     eventually(lambda: run.progress["tick"] == 4)
     gate.set()
     run.wait(PATIENCE)
@@ -141,15 +149,13 @@ def test_what_a_lagging_sink_did_not_get_it_gets_after_a_restart(spark: SparkSes
             raise ValueError("not now")
         ticks.append((tick.tick, frame.count()))
 
-    events = flow.source("events", sl.Generator(seed=1, rows=500, rate=10), time="at")
-    events.sink("broken", sl.ForeachTick(broken), rows="append", max_lag=10)
-    run = flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=100, wait=False)
+    run = lagging(flow, broken).run(**FIVE_TICKS, state=tmp_path, spark=spark, wait=False)
     eventually(lambda: run.progress["tick"] == 3)
     behind.set()
     with pytest.raises(SinkError, match="not now"):
         run.wait(PATIENCE)
     assert [tick for tick, _ in ticks] == [0]
     mended.set()
-    flow.run(state=tmp_path, spark=spark, until="caught_up", max_rows_per_tick=100)
+    flow.run(**FIVE_TICKS, state=tmp_path, spark=spark)
     assert [tick for tick, rows in ticks if rows] == [0, 1, 2, 3, 4]
     assert sum(rows for _, rows in ticks) == 500

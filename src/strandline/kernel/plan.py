@@ -23,7 +23,7 @@ from strandline.model.expressions import Expression, parse
 from strandline.model.firing import fires_once, with_late_panes
 from strandline.model.flow import StageNode
 from strandline.model.lineage import base_of, lateness_of, retracts, schema_of
-from strandline.model.masks import mask_of
+from strandline.model.masks import mask_of, masks_of
 from strandline.model.panes import WEIGHT, accumulator
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import (
@@ -232,11 +232,8 @@ def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
         )
     lateness, taking_back = lateness_of(stage), retracts(stage.parent)
     trigger = compile_trigger(_asked(stage, lateness))
-    masks: dict[str, Expression] = {}
-    folds = tuple((name, _fold(stage, name, inputs, taking_back, masks)) for name, _ in stage.aggregates)
-    for part in walk(trigger):
-        if isinstance(part.trigger, OnEvent):
-            masks[mask_of(part.trigger.expression)] = parse(part.trigger.expression)
+    masks = {name: parse(condition) for name, condition in masks_of(stage).items()}
+    folds = tuple((name, _fold(stage, name, inputs, taking_back)) for name, _ in stage.aggregates)
     single = fires_once(trigger.trigger, lateness)
     asked = asked_columns(stage, inputs)
     return Plan(
@@ -253,12 +250,9 @@ def _asked(stage: StageNode, lateness: Span) -> Trigger:
     return AfterWatermark() if once else trigger
 
 
-def _fold(stage: StageNode, name: str, inputs: Schema, taking_back: bool, masks: dict[str, Expression]) -> Fold:
+def _fold(stage: StageNode, name: str, inputs: Schema, taking_back: bool) -> Fold:
     aggregate = dict(stage.aggregates)[name]
-    mask = None
-    if aggregate.where is not None:
-        mask = mask_of(aggregate.where)
-        masks[mask] = parse(aggregate.where)
+    mask = None if aggregate.where is None else mask_of(aggregate.where)
     if not isinstance(aggregate, Merge):
         return compile_fold(aggregate, inputs, taking_back=taking_back, mask=mask)
     origin, base = base_of(stage, aggregate)

@@ -1,8 +1,8 @@
 """Fill in what only Spark knows: after this every node's columns are known.
 
 What the model cannot type becomes a transform, PySpark code with a known schema; a stage that asks conditions of its rows
-which the model cannot type gets them from a transform before it. The functions here call plain methods of
-the DataFrame they are given; nothing of PySpark is imported.
+which the model cannot type gets them from a transform before it. The functions here call plain methods of the DataFrame
+they are given; nothing of PySpark is imported.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ Rows = Literal["append", "changelog", "upsert"]
 Verdict = Literal["publish", "skip"]
 
 OP: Final = "op"
+ACKNOWLEDGE: Final = "say run(acknowledged=True) (--acknowledge)"
 ALL_ROWS: Final = frozenset({"append", "changelog", "upsert"})
 
 
@@ -190,7 +191,7 @@ def _require_last(own: Marker | None, delivery: Delivery, target: Target) -> Non
     there = "shows no delivery" if own is None else f"is at tick {own.tick}"
     raise SinkError(
         f"The target of {target} {there}, but tick {delivery.after} was published to it: rows are missing there.",
-        fix="Put the target back as it was; or say run(acknowledged=True) (--acknowledge) if they may stay missing, in a new target, say.",
+        fix=f"Put the target back as it was; or {ACKNOWLEDGE} if they may stay missing, in a new target, say.",
     )
 
 
@@ -208,7 +209,7 @@ def own_marker(marker: Marker | None, target: Target) -> Marker | None:
     raise SinkError(
         f"The target of {target} holds rows up to tick {marker.tick} of another incarnation ({marker.incarnation!r}; this is "
         f"{target.incarnation!r}): the state was made anew, restored or forked since.",
-        fix="Give the sink a new, empty target; or say run(acknowledged=True) (--acknowledge): the rows there stay, and new ones are added to them.",
+        fix=f"Give the sink a new, empty target; or {ACKNOWLEDGE}: the rows there stay, and new ones are added to them.",
     )
 
 

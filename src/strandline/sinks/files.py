@@ -175,7 +175,7 @@ class LoggedFiles:
             # Others went on and cleaned up; the entry is a part of the log only if the log knows of the tick.
             self.snapshot = filelog.latest(self.storage)
             known = self.snapshot.marker
-            if known is not None and (known.incarnation, known.tick) >= (delivery.incarnation, delivery.tick):
+            if known is not None and known.incarnation == delivery.incarnation and known.tick >= delivery.tick:
                 return True
             after = None
         if after is None:

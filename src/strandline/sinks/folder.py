@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from strandline.errors import MissingFile, SinkError, StateError
 from strandline.model.types import Schema, Type
-from strandline.sinks.contract import Target
+from strandline.sinks.contract import ACKNOWLEDGE, Target
 from strandline.store.storage import Storage
 
 OWNER: Final = "_strandline/owner.json"
@@ -92,7 +92,7 @@ def claim(storage: Storage, owner: Owner, target: Target) -> None:
         raise SinkError(
             f"The folder {storage.url} holds files of another incarnation: of the sink {before.sink!r} of the flow "
             f"{before.flow!r}, incarnation {before.incarnation!r}; this is {target}, incarnation {target.incarnation!r}.",
-            fix="Write to a new folder; or say run(acknowledged=True) (--acknowledge): the files there stay, and new ones are added to them.",
+            fix=f"Write to a new folder; or {ACKNOWLEDGE}: the files there stay, and new ones are added to them.",
         )
     storage.replace(OWNER, owner.to_bytes())
 

@@ -22,7 +22,7 @@ import polars as pl
 from strandline.errors import SinkError
 from strandline.kernel.changes import DELETE
 from strandline.model.types import Type
-from strandline.sinks.contract import OP, Target
+from strandline.sinks.contract import ACKNOWLEDGE, OP, Target
 from strandline.sinks.plain import plain_column
 
 TICK: Final = "_tick"
@@ -153,7 +153,7 @@ class KeyedTable(Table):
             raise SinkError(
                 f"The table {self.name!r} is upserted by the sink {found[1]!r} of the flow {found[0]!r}; {self.target} would "
                 "overwrite its rows.",
-                fix="Name another table; or say run(acknowledged=True) (--acknowledge), and this sink takes it over.",
+                fix=f"Name another table; or {ACKNOWLEDGE}, and this sink takes it over.",
             )
         cursor.execute("INSERT OR REPLACE INTO strandline_keyed_tables VALUES (?, ?, ?)", (name, *own))
 

@@ -2,9 +2,9 @@
 
 What counts as understood: each line is one object; a column that it leaves out is null, and fields that no column is
 named for are passed over. A value must fit its column's type: a number for a number, without a fraction for a whole
-one and within its range ("NaN", "Infinity" and "-Infinity" for a double or a float); true or false; text for the others (see `conversion`), where a timestamp or an interval may
-also be a whole number of microseconds and a decimal a number. Numbers, objects and lists in a text column are taken as
-their text. Only columns that are read are looked at.
+one and within its range ("NaN", "Infinity" and "-Infinity" for a double or a float); true or false; text for the others
+(see `conversion`), where a timestamp or an interval may also be a whole number of microseconds and a decimal a number.
+Numbers, objects and lists in a text column are taken as their text. Only columns that are read are looked at.
 """
 
 from __future__ import annotations

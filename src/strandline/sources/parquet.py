@@ -1,14 +1,15 @@
 """Parquet files to columns: by name, in the types of the schema, where that loses nothing.
 
 Whole numbers may be narrower or wider than their column, and so may floats and decimals: a row with a value that does not
-fit is not understood. A timestamp
-without a zone is in UTC; what is finer than a microsecond is cut off. A column that the file does not have is null;
-columns that are not asked for are not read.
+fit is not understood. A timestamp without a zone is in UTC; what is finer than a microsecond is cut off. A column that
+the file does not have is null; columns that are not asked for are not read.
 """
 
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import or_
 from typing import Final
 
 import polars as pl
@@ -74,14 +75,14 @@ def _without_misfits(
     there: pl.DataFrame, rows: pl.DataFrame, unfit: dict[str, pl.Series], schema: Schema
 ) -> Understood:
     """Set the rows aside in which a value does not fit, each with the first reason."""
-    raws, reasons, good = [], [], [True] * rows.height
-    for number, row in enumerate(there.iter_rows(named=True)):
-        name = next((name for name, bad in unfit.items() if bad[number]), None)
-        if name is not None:
-            good[number] = False
-            raws.append(json.dumps(row, default=str, ensure_ascii=False))
-            reasons.append(misfit(name, row[name], schema[name]))
-    return Understood(rows.filter(pl.Series(good, dtype=pl.Boolean())), raws, reasons)
+    bad = reduce(or_, unfit.values())
+    raws, reasons = [], []
+    for number in bad.arg_true():
+        row = there.row(number, named=True)
+        name = next(name for name, mask in unfit.items() if mask[number])
+        raws.append(json.dumps(row, default=str, ensure_ascii=False))
+        reasons.append(misfit(name, row[name], schema[name]))
+    return Understood(rows.filter(~bad), raws, reasons)
 
 
 def _check_types(path: str, schema: Schema, there: pl.Schema) -> None:

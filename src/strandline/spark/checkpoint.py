@@ -30,6 +30,7 @@ class Checkpoint:
 
     folder: Path
     query: str
+    frames: tuple[str, ...] = ()  # the DataFrame sources, in order
 
     def place(self, batch: int) -> SparkPlace:
         """Where Spark is with this batch: the text of its offsets is written before the batch begins."""
@@ -41,8 +42,8 @@ class Checkpoint:
                 f"Spark's offsets of batch {batch} cannot be read: {error}.",
                 fix="Start the flow again: the checkpoint is made anew from the state.",
             ) from error
-        remembers = bool(frame_offsets_of(text)) and (self.folder / REMEMBERED).is_dir()
-        return SparkPlace(query=self.query, batch=batch, offsets=text, remembers=remembers)
+        remembers = bool(self.frames) and (self.folder / REMEMBERED).is_dir()
+        return SparkPlace(query=self.query, batch=batch, offsets=text, frames=self.frames, remembers=remembers)
 
 
 def offsets_of(text: str) -> dict[str, Any]:
@@ -61,17 +62,11 @@ def frame_offsets_of(text: str) -> list[str]:
     return text.splitlines()[3:]
 
 
-def make_checkpoint(parent: Path, head: SparkPlace | None) -> Checkpoint:
+def make_checkpoint(parent: Path, head: SparkPlace | None, frames: tuple[str, ...] = ()) -> Checkpoint:
     """A fresh folder in which Spark goes on from the head, or from the beginning.
 
     What Spark's own sources remember apart from their offsets is taken over from the run before.
     """
-    old = None if head is None else parent / head.query / REMEMBERED
-    if head is not None and head.remembers and not (old is not None and old.is_dir()):
-        raise RunError(
-            f"A DataFrame source of this flow keeps a record of its own of what it has read, and {old} is gone.",
-            fix="Put the folder back from a copy of the state; without it the source would read too much or too little.",
-        )
     query = str(uuid.uuid4())
     folder = parent / query
     (folder / "offsets").mkdir(parents=True)
@@ -80,12 +75,21 @@ def make_checkpoint(parent: Path, head: SparkPlace | None) -> Checkpoint:
     if head is not None:
         (folder / "offsets" / "0").write_text(head.offsets)
         (folder / "commits" / "0").write_text(_COMMIT)
-        if old is not None and old.is_dir():
-            shutil.copytree(old, folder / REMEMBERED)
+        _take_over(parent / head.query / REMEMBERED, folder / REMEMBERED, head)
     for other in parent.iterdir():
         # A folder in use is written to with each batch; one that is not must be of a run that is over.
         offsets = other / "offsets"
         written = int((offsets if offsets.is_dir() else other).stat().st_mtime * 1_000_000)
         if clock.now() - written > UNUSED and other != folder and (head is None or other.name != head.query):
             shutil.rmtree(other, ignore_errors=True)
-    return Checkpoint(folder=folder, query=query)
+    return Checkpoint(folder=folder, query=query, frames=frames)
+
+
+def _take_over(old: Path, new: Path, head: SparkPlace) -> None:
+    if old.is_dir():
+        shutil.copytree(old, new)
+    elif head.remembers:
+        raise RunError(
+            f"A DataFrame source of this flow keeps a record of its own of what it has read, and {old} is gone.",
+            fix="Put the folder back from a copy of the state; without it the source would read too much or too little.",
+        )

@@ -17,7 +17,7 @@ from strandline.kernel.fingerprint import fingerprint
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.shares import shares
 from strandline.model.flow import Flow
-from strandline.model.nodes import SinkNode, SourceNode, StageNode, TransformNode
+from strandline.model.nodes import SinkNode, StageNode, TransformNode
 from strandline.model.partitions import SourceState
 from strandline.model.ticks import Edge, Tick, output_watermark
 from strandline.model.time import Instant, Span
@@ -133,13 +133,8 @@ class Engine:
             flow=self.flow.name, incarnation=self.incarnation, run=self.run, parent=None if head is None else head.digest,
             tick=Tick(number=made.tick, now=made.now, edges=made.edges), spark=place, sources=sources,
             stages=made.stages, sinks=self._sinks(made, head, pending), buckets=self.flow.buckets, finished=over and not self.endless,
-            journal=_journal(made, places, read_up=read_up, frames=self.frames), restarts=restarts,
+            journal=_journal(made, places, read_up=read_up), restarts=restarts,
         )  # fmt: skip
-
-    @property
-    def frames(self) -> list[str]:
-        """The DataFrame sources, in order: Spark's offsets know them by their place."""
-        return [node.name for node in sources_of(self.flow) if node.name not in self.program.readers]
 
     def places(self, offsets: Mapping[str, Any]) -> Places:
         """Where each source's partitions stand."""
@@ -268,7 +263,7 @@ def _last_delivery(head: Manifest | None, sink: str) -> int | None:
     return head.number if record.outputs else record.after
 
 
-def _journal(made: Made, places: Places, *, read_up: bool, frames: list[str]) -> dict[str, Any]:
+def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
     heard = {each.source: Books() for each in made.heard}
     partitions: dict[str, dict[str, int]] = {}
     rejected: dict[str, Counter[str]] = {}
@@ -287,12 +282,6 @@ def _journal(made: Made, places: Places, *, read_up: bool, frames: list[str]) ->
         "hottest": made.hottest,
         "backlog": backlog,
         "caught_up": read_up,
-        "frames": frames,
         "took": made.took,
         "written": made.written,
     }
-
-
-def sources_of(flow: Flow) -> list[SourceNode]:
-    """The sources of a flow, in order."""
-    return [node for node in flow.nodes if isinstance(node, SourceNode)]

@@ -29,7 +29,7 @@ from strandline.model.sinks import names_since
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.types import Schema
-from strandline.sources.contract import Reader
+from strandline.sources.contract import ReadableSource, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,18 @@ class Program:
 def program_of(flow: Flow, readers: Mapping[str, Reader]) -> Program:
     """The program of a resolved flow."""
     return Program(flow=rebuild(_plain(flow), _bare), readers=dict(readers))
+
+
+def own_sources(flow: Flow) -> dict[str, ReadableSource]:
+    """The sources that Strandline reads itself, by name."""
+    sources = (node for node in flow.nodes if isinstance(node, SourceNode))
+    return {node.name: node.source for node in sources if isinstance(node.source, ReadableSource)}
+
+
+def frame_sources(flow: Flow) -> list[SourceNode]:
+    """The sources that are DataFrames of Spark's, in order."""
+    sources = (node for node in flow.nodes if isinstance(node, SourceNode))
+    return [node for node in sources if not isinstance(node.source, ReadableSource)]
 
 
 def _plain(flow: Flow) -> Flow:

@@ -37,11 +37,11 @@ from strandline.spark import clock
 from strandline.spark.admission import Admission
 from strandline.spark.checkpoint import Checkpoint, make_checkpoint
 from strandline.spark.datasource import FORMAT, write_limits
-from strandline.spark.engine import Engine, Pending, sources_of
+from strandline.spark.engine import Engine, Pending
 from strandline.spark.failures import told_by
 from strandline.spark.hops import from_dataframe
 from strandline.spark.points import reach
-from strandline.spark.program import program_of
+from strandline.spark.program import frame_sources, own_sources, program_of
 from strandline.spark.publishing import Publishing, prepare
 from strandline.spark.session import quick_logs
 from strandline.store.cleanup import clean
@@ -93,9 +93,7 @@ class Driver:
         self.control = Path(tempfile.mkdtemp(prefix="strandline-"))
         incarnation = _incarnation(storage, self.head)
         readers = {
-            node.name: node.source.reader(storage.within(source_folder(node.name)))
-            for node in sources_of(flow)
-            if hasattr(node.source, "reader")
+            name: source.reader(storage.within(source_folder(name))) for name, source in own_sources(flow).items()
         }
         program = program_of(flow, readers)
         self.engine = Engine(
@@ -119,14 +117,19 @@ class Driver:
                 self._make_ticks()
         except Exception as error:
             self._fail(error)
-        self.beside.shutdown()  # whatever happened, the head is published if it can be
+        finally:
+            self._let_go()
+        if self.failure is not None:
+            raise told_by(self.failure)
+
+    def _let_go(self) -> None:
+        """Whatever happened, the head is published if it can be; then nothing is held any more."""
+        self.beside.shutdown()
         shutil.rmtree(self.control, ignore_errors=True)
         try:
             self.publishing.close()
         except Exception as error:
             self._fail(error)
-        if self.failure is not None:
-            raise told_by(self.failure)
 
     def stop(self) -> None:
         """Stop after the tick that is being made; windows stay open."""
@@ -139,7 +142,8 @@ class Driver:
     # -- the query ----------------------------------------------------------------------------------------------
 
     def _make_ticks(self) -> None:
-        checkpoint = make_checkpoint(self._spark_folder(), self.head.spark if self.head else None)
+        frames = tuple(node.name for node in frame_sources(self.flow))
+        checkpoint = make_checkpoint(self._spark_folder(), self.head.spark if self.head else None, frames)
         self._limit()
         query = self._start(checkpoint)
         try:
@@ -164,10 +168,9 @@ class Driver:
         frame = (
             reader.option("limits", str(self.control / "limits.json")).option("tasks", str(self.engine.tasks)).load()
         )
-        for node in sources_of(self.flow):
-            if node.name not in self.engine.program.readers:
-                rows = node.source.build(self.spark)  # type: ignore[attr-defined]
-                frame = frame.unionAll(from_dataframe(rows, self.flow, self.engine.text, node))
+        for node in frame_sources(self.flow):
+            rows = node.source.build(self.spark)  # type: ignore[attr-defined]
+            frame = frame.unionAll(from_dataframe(rows, self.flow, self.engine.text, node))
         interval = self.options.batch_interval if self.options.until == "forever" else Span(0)
         writer = frame.writeStream.foreachBatch(self._on_batch(checkpoint))
         writer = writer.trigger(processingTime=f"{int(interval) // 1000} milliseconds")

@@ -19,6 +19,7 @@ from strandline.model.lineage import carried
 from strandline.model.nodes import SourceNode, StageNode
 from strandline.spark import clock
 from strandline.spark.failures import UNANSWERED, told_by
+from strandline.spark.program import frame_sources
 from strandline.spark.resolving import is_stateless, resolved
 from strandline.spark.run import Driver, Options
 from strandline.spark.session import session
@@ -68,17 +69,15 @@ class Start:
         try:
             return require_compatible(flow, head, drop=self.drop)
         except StateError as error:
-            if self._fits_the_other_way(spark, head):
-                begun, fix = (
-                    ("a stream", "Go on with until='caught_up' or 'forever', and end it with Run.drain()")
-                    if self.options.until == "end"
-                    else ("batch", "Go on with until='end'")
-                )
-                raise StateError(
-                    f"The state was begun as {begun}, and until={self.options.until!r} shows windows in another way.",
-                    fix=f"{fix}; or give this run a state folder of its own.",
-                ) from error
-            raise
+            if not self._fits_the_other_way(spark, head):
+                raise
+            begun, fix = "batch", "Go on with until='end'"
+            if self.options.until == "end":
+                begun, fix = "a stream", "Go on with until='caught_up' or 'forever', and end it with Run.drain()"
+            raise StateError(
+                f"The state was begun as {begun}, and until={self.options.until!r} shows windows in another way.",
+                fix=f"{fix}; or give this run a state folder of its own.",
+            ) from error
 
     def _fits_the_other_way(self, spark: SparkSession, head: Manifest) -> bool:
         other = self.flow if self.options.until == "end" else as_batch(self.flow)
@@ -139,19 +138,18 @@ def _require_sources(flow: Flow, head: Manifest, drop: tuple[str, ...]) -> None:
 
 
 def _require_same_frames(flow: Flow, head: Manifest) -> None:
-    there = head.journal.get("frames")
-    here = [n.name for n in flow.nodes if isinstance(n, SourceNode) and not hasattr(n.source, "reader")]
-    if there is not None and there != here:
+    here = tuple(node.name for node in frame_sources(flow))
+    if head.spark is not None and head.spark.frames != here:
+        there, now = (", ".join(map(repr, names)) or "none" for names in (head.spark.frames, here))
         raise StateError(
-            f"The state was made with the DataFrame sources {there}, and the flow has {here}: Spark knows them by their place.",
+            f"The state was made with these DataFrame sources: {there}; the flow has: {now}. Spark knows them by their place.",
             fix="Keep their number and order; or begin with a state folder of its own.",
         )
 
 
 def _require_frames(spark: SparkSession, flow: Flow) -> None:
-    for node in flow.nodes:
-        if isinstance(node, SourceNode) and not hasattr(node.source, "reader"):
-            _require_columns(spark, node)
+    for node in frame_sources(flow):
+        _require_columns(spark, node)
 
 
 def _require_columns(spark: SparkSession, node: SourceNode) -> None:

@@ -22,6 +22,7 @@ from strandline.store.records import (
     SparkPlace,
     StageRecord,
     sink_from_json,
+    spark_from_json,
     stage_from_json,
     stage_to_json,
 )
@@ -100,7 +101,7 @@ class Manifest:
         return cls(
             **{plain: body[plain] for plain in _PLAIN},
             tick=Tick.from_json(body["tick"]),
-            spark=None if body["spark"] is None else SparkPlace(**body["spark"]),
+            spark=None if body["spark"] is None else spark_from_json(body["spark"]),
             sources={source: SourceState.from_json(kept) for source, kept in body["sources"].items()},
             stages={stage: stage_from_json(kept) for stage, kept in body["stages"].items()},
             sinks={sink: sink_from_json(kept) for sink, kept in body["sinks"].items()},

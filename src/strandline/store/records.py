@@ -102,12 +102,14 @@ class SinkRecord:
 class SparkPlace:
     """Which Spark batch a tick was: the query's id, the batch's number and the text of `offsets/<batch>`.
 
-    `remembers`: beside its offsets Spark keeps what a source of its own needs to go on.
+    `frames` are the DataFrame sources, in order: the offsets know them by their place. `remembers`: beside the offsets
+    Spark keeps what one of them needs to go on.
     """
 
     query: str
     batch: int
     offsets: str
+    frames: tuple[str, ...] = ()
     remembers: bool = False
 
     @property
@@ -141,6 +143,11 @@ def stage_from_json(data: dict[str, Any]) -> StageRecord:
     """Read what `stage_to_json` wrote."""
     indexes = {name: tuple(map(ref_from_json, rows)) for name, rows in data["indexes"].items()}
     return StageRecord(**{**data, "segments": tuple(map(ref_from_json, data["segments"])), "indexes": indexes})
+
+
+def spark_from_json(data: dict[str, Any]) -> SparkPlace:
+    """Read what `dataclasses.asdict` made of Spark's place."""
+    return SparkPlace(**{**data, "frames": tuple(data["frames"])})
 
 
 def sink_from_json(data: dict[str, Any]) -> SinkRecord:
