@@ -63,6 +63,7 @@ def kinds(folder: Path) -> dict[str, Path]:
         "an older manifest": state / f"manifests/{head.number - 3:012}.json",
         "state of the first stage": segments["per_minute"],
         "state of the second stage": segments["totals"],
+        "state of sessions": segments["visits"],
         "the head's output for the table": outputs["table"],
         "the head's output for files": outputs["copies"],
         "an older output": _last(state / "outputs/copies", f"{head.number - 2:012}-*"),

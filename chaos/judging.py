@@ -20,7 +20,7 @@ from strandline.store.storage import storage_at
 Rows = Counter[tuple[Any, ...]]
 Sinks = Mapping[str, Rows]
 
-TABLES: Final = {"table": "per_minute", "totals": "totals"}
+TABLES: Final = {"table": "per_minute", "visits": "visits", "totals": "totals"}
 FOLDERS: Final = ("changes", "late", "rejected", "copies")
 ADDED_TO: Final = ("totals", *FOLDERS)  # rows that are there stay; those of an upserted table come and go
 

@@ -1,7 +1,7 @@
 """The flow that faults are done to, small and with everything in it.
 
-It shows panes early, on time and late, takes them back, has late and unreadable rows, a second stage behind the first, a
-database and files as sinks. Each of its files is one tick, so that any number of restarts makes the same ticks, and
+It shows panes early, on time and late, takes them back, has late and unreadable rows, a second stage behind the first,
+sessions behind a transform, a database and files as sinks. Each of its files is one tick, so that any number of restarts makes the same ticks, and
 nothing depends on processing time. `python -m chaos.orders FOLDER [MASTER]` runs it from where its state in the folder says it is.
 """
 
@@ -28,7 +28,7 @@ EVENTS: Final = sl.Generator(
 )  # fmt: skip
 NOTE: Final = "." * 3_000  # makes what a task sends too much for a message: it travels in files
 SCHEMA: Final = "key string, cents bigint, n bigint, at timestamp, note string"
-BOUND, MINUTE, LATENESS, TOTAL = "10s", "1m", "1m", "3m"
+BOUND, MINUTE, LATENESS, TOTAL, GAP = "10s", "1m", "1m", "3m", "3s"
 
 NAMED_ERROR: Final = 3  # the exit code of a run that ended with an error of ours
 
@@ -79,14 +79,25 @@ def make_flow(folder: Path, source: Any = None) -> sl.Flow:
         .window(sl.Tumbling(TOTAL), mode="retracting")
         .aggregate("totals", orders=sl.Sum("orders"), cents=sl.Sum("cents"))
     )
+    visits = (
+        orders.transform(_worth_something)
+        .key_by("key")
+        .window(sl.Session(GAP), trigger=trigger, lateness=LATENESS, mode="accumulating")
+        .aggregate("visits", orders=sl.Count(), cents=sl.Sum("cents"))
+    )
     database = sl.Database(f"sqlite:///{folder.resolve() / 'results.db'}")
     per_minute.sink("table", database.write("per_minute"), rows="upsert")
     totals.sink("totals", database.write("totals"), rows="changelog")
+    visits.sink("visits", database.write("visits"), rows="upsert")
     per_minute.sink("changes", sl.Files(folder / "changes").write(layout="log"), rows="changelog")
     per_minute.late.sink("late", sl.Files(folder / "late").write(format="json"))
     orders.rejected.sink("rejected", sl.Files(folder / "rejected").write(format="json"))
     orders.sink("copies", sl.Files(folder / "copies").write(layout="log"))
     return flow
+
+
+def _worth_something(orders: Any) -> Any:
+    return orders.where("cents > 100")
 
 
 def files(folder: Path) -> FileSource:

@@ -68,9 +68,20 @@ def test_a_column_is_read_in_its_type(tmp_path: Path, values: pa.Array, kind: st
         (pa.array([1]), "struct<a:int>"),
     ],
 )
-def test_a_column_that_would_lose_something_is_refused_by_name(tmp_path: Path, values: pa.Array, kind: str) -> None:
-    with pytest.raises(DataError, match=r"The column 'x' of the file .*x\.parquet is"):
-        read_parquet(written(tmp_path, values), Schema.of(f"x {kind}"), 0, None)
+def test_values_of_another_kind_are_not_understood(tmp_path: Path, values: pa.Array, kind: str) -> None:
+    """One file that somebody wrote in another way must not stop what reads all the others."""
+    schema = Schema.of(f"x {kind}")
+    found = read_parquet(written(tmp_path, pa.concat_arrays([values, pa.nulls(1, values.type)])), schema, 0, None)
+    assert dict(found.rows.schema) == polars_schema(schema)
+    assert found.rows.rows() == [(None,)]
+    assert found.reasons == [f"column 'x': {pl.Series(values).to_list()[0]!r} is no {kind}"]
+
+
+def test_of_values_with_parts_only_the_row_whose_part_does_not_fit_is_not_understood(tmp_path: Path) -> None:
+    path = written(tmp_path, pa.array([[1], [300, 2], None, [3, None]], pa.list_(pa.int64())))
+    found = read_parquet(path, Schema.of("x array<tinyint>"), 0, None)
+    assert found.rows["x"].to_list() == [[1], None, [3, None]]
+    assert found.reasons == ["column 'x': [300, 2] is no array<tinyint>"]
 
 
 def test_a_file_with_none_of_the_columns_has_rows_of_nulls(tmp_path: Path) -> None:

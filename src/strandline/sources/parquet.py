@@ -1,7 +1,7 @@
 """Parquet files to columns: by name, in the types of the schema, where that loses nothing.
 
-Whole numbers may be narrower or wider than their column, and so may floats and decimals: a row with a value that does not
-fit is not understood. A timestamp without a zone is in UTC; what is finer than a microsecond is cut off. A column that
+Whole numbers may be narrower or wider than their column, and so may floats and decimals. A row with a value that does not
+fit, or is of another kind altogether, is not understood; the rows of other files are. A timestamp without a zone is in UTC; what is finer than a microsecond is cut off. A column that
 the file does not have is null; columns that are not asked for are not read.
 """
 
@@ -16,7 +16,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.errors import DataError
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema, Type
 from strandline.sources.conversion import misfit
@@ -45,7 +44,6 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
         lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         there = lazy.collect_schema()
         found = [name for name in schema if name in there]
-        _check_types(path, schema, there)
         if found:
             table = lazy.select(found).slice(first, count).collect()
         else:
@@ -54,7 +52,7 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
     except pl.exceptions.PolarsError as error:
         raise DamagedFile(str(error).split("\n", 1)[0]) from None
     wanted = polars_schema(schema)
-    columns = [_cast(path, table[name], schema[name], wanted[name]) if name in found
+    columns = [_read(table[name], schema[name], wanted[name]) if name in found
                else pl.repeat(None, table.height, dtype=wanted[name], eager=True).alias(name) for name in schema]  # fmt: skip
     rows = pl.DataFrame(columns)
     unfit = {name: bad for name in found if (bad := _misfits(table[name], rows[name])) is not None}
@@ -63,10 +61,10 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
 
 def _misfits(there: pl.Series, values: pl.Series) -> pl.Series | None:
     """Which of a file's values are not what they were any more as values of the column; None if there are none."""
-    if there.dtype == values.dtype or isinstance(there.dtype, pl.Datetime):
+    if there.dtype == values.dtype:
         return None
     bad = there.is_not_null() & values.is_null()
-    if values.dtype.is_numeric():
+    if there.dtype.is_numeric() and values.dtype.is_numeric():
         bad |= values.cast(there.dtype, strict=False).ne_missing(there)
     return bad if bad.any() else None
 
@@ -83,15 +81,6 @@ def _without_misfits(
         raws.append(json.dumps(row, default=str, ensure_ascii=False))
         reasons.append(misfit(name, row[name], schema[name]))
     return Understood(rows.filter(~bad), raws, reasons)
-
-
-def _check_types(path: str, schema: Schema, there: pl.Schema) -> None:
-    for name, kind in schema.columns:
-        if name in there and not _fits(there[name], kind):
-            raise DataError(
-                f"The column {name!r} of the file {path} is {there[name]}, which cannot be read as {kind.text}.",
-                fix=f"Give the column the type it has in the files, and convert it in the flow: cast({name} as ...).",
-            )
 
 
 def _fits(found: pl.DataType, kind: Type) -> bool:
@@ -113,19 +102,28 @@ def _fits(found: pl.DataType, kind: Type) -> bool:
     return isinstance(found, {"boolean": pl.Boolean, "binary": pl.Binary, "date": pl.Date}.get(kind.name, pl.Duration))
 
 
-def _cast(path: str, column: pl.Series, kind: Type, wanted: pl.DataType) -> pl.Series:
+def _read(column: pl.Series, kind: Type, wanted: pl.DataType) -> pl.Series:
+    """The values in the type of the column, or near it; null where one cannot be."""
     if column.dtype == wanted:
         return column
+    if not _fits(column.dtype, kind):
+        return pl.repeat(None, len(column), dtype=wanted, eager=True).alias(column.name)
     if isinstance(column.dtype, pl.Datetime):
         moments = column.dt.cast_time_unit("us")
         if kind.name == "timestamp_ntz":
             return moments
         local = column.dtype.time_zone is None
         return moments.dt.replace_time_zone("UTC") if local else moments.dt.convert_time_zone("UTC")
+    if kind.is_scalar:
+        return column.cast(wanted, strict=False)
     try:
-        return column.cast(wanted, strict=not kind.is_scalar)
-    except pl.exceptions.PolarsError:  # of values with parts only the whole column is known to be wrong
-        raise DataError(
-            f"The column {column.name!r} of the file {path} is {column.dtype} and holds values that are no {kind.text}.",
-            fix="Give the column a wider type, and convert it in the flow.",
-        ) from None
+        return column.cast(wanted)
+    except pl.exceptions.PolarsError:  # which says not whose part it is that does not fit
+        return pl.concat([_read_parts(column[at : at + 1], wanted) for at in range(len(column))])
+
+
+def _read_parts(one: pl.Series, wanted: pl.DataType) -> pl.Series:
+    try:
+        return one.cast(wanted)
+    except pl.exceptions.PolarsError:
+        return pl.Series(one.name, [None], dtype=wanted)
