@@ -117,6 +117,22 @@ def test_another_incarnation_is_refused_before_the_start(sink: Sink) -> None:
         sink.prepare(replace(TARGET, incarnation="two"))
 
 
+def test_after_a_restore_the_marker_tells_what_was_delivered_before_it(sink: Sink) -> None:
+    first = sink.prepare(TARGET)
+    first.publish(delivery(TARGET, 150, ("a", 1)))
+    first.close()
+    restored = replace(TARGET, incarnation="two", acknowledged=True, restored_from=TARGET.incarnation)
+    second = sink.prepare(restored)
+    assert second.marker is not None
+    assert (second.marker.incarnation, second.marker.tick) == (TARGET.incarnation, 150)
+    second.publish(delivery(restored, 151, ("a", 2)))
+    second.close()
+    third = sink.prepare(restored)
+    assert third.marker is not None
+    assert (third.marker.incarnation, third.marker.tick) == ("two", 151)
+    third.close()
+
+
 def test_another_incarnation_that_is_acknowledged_takes_over(sink: Sink) -> None:
     first = sink.prepare(TARGET)
     first.publish(delivery(TARGET, 150, ("a", 1)))

@@ -49,8 +49,8 @@ class Target:
     """For whom a sink is prepared, and what will be delivered.
 
     `schema` holds the columns without `op`. `key` names the columns that tell rows apart, where `rows` is "upsert".
-    `acknowledged` lets a marker of another incarnation be taken over, and one that went back be gone on from. `spark`
-    gives the Spark session to those who ask.
+    `acknowledged` lets a marker of another incarnation be taken over, and one that went back be gone on from.
+    `restored_from` is the incarnation before, at a start from a savepoint. `spark` gives the Spark session to those who ask.
 
     >>> target = Target(flow="f", sink="s", incarnation="i", schema=Schema.of("n long"), rows="changelog")
     >>> target.delivered.text
@@ -64,6 +64,7 @@ class Target:
     rows: Rows = "append"
     key: tuple[str, ...] = ()
     acknowledged: bool = False
+    restored_from: str | None = None
     spark: Callable[[], Any] | None = None
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from strandline.errors import DescriptionError, told
@@ -104,9 +105,10 @@ class TickFiles:
 
     def __init__(self, storage: Storage, owner: Owner, target: Target) -> None:
         self.storage, self.owner, self.target = storage, owner, target
-        own = [match for match in map(_TICK.fullmatch, storage.names("tick-")) if match and match[2] == owner.tag]
-        last = max(own, key=lambda match: match[1], default=None)
-        self.marker = None if last is None else self._marker(int(last[1]), last[3])
+        there = [match for match in map(_TICK.fullmatch, storage.names("tick-")) if match]
+        self.marker = _last_of(there, owner)
+        if self.marker is None and target.restored_from is not None:
+            self.marker = _last_of(there, replace(owner, incarnation=target.restored_from))
 
     def publish(self, delivery: Delivery) -> Receipt:
         """Write the file of a tick, once."""
@@ -122,14 +124,17 @@ class TickFiles:
         name = f"tick-{delivery.tick:012}-{self.owner.tag}-{digest}.{self.owner.format}"
         with folder.told(self.target):
             created = self.storage.create(name, data)
-        self.marker = self._marker(delivery.tick, digest)
+        self.marker = Marker(incarnation=self.owner.incarnation, tick=delivery.tick, digest=digest)
         return Receipt(rows=sum(table.height for table in tables)) if created else SKIPPED
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _marker(self, tick: int, digest: str) -> Marker:
-        return Marker(incarnation=self.owner.incarnation, tick=tick, digest=digest)
+
+def _last_of(files: Sequence[re.Match[str]], owner: Owner) -> Marker | None:
+    """What the names of files say of an owner's last delivery."""
+    last = max((match for match in files if match[2] == owner.tag), key=lambda match: match[1], default=None)
+    return None if last is None else Marker(incarnation=owner.incarnation, tick=int(last[1]), digest=last[3])
 
 
 class LoggedFiles:

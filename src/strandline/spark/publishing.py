@@ -175,8 +175,9 @@ def _lacks(outlet: Outlet, tick: PendingTick, known: tuple[str | None, ...]) -> 
 
 
 def prepare(
-    flow: Flow, storage: Storage, incarnation: str, *, acknowledged: bool, spark: Callable[[], Any]
-) -> Publishing:
+    flow: Flow, storage: Storage, incarnation: str, *, acknowledged: bool, restored_from: str | None,
+    spark: Callable[[], Any],
+) -> Publishing:  # fmt: skip
     """Prepare every sink of a resolved flow, before anything starts."""
     outlets = {}
     for node in flow.nodes:
@@ -185,7 +186,7 @@ def prepare(
             assert schema is not None, "a resolved flow knows its columns"
             target = Target(
                 flow=flow.name, sink=node.name, incarnation=incarnation, schema=schema, rows=node.rows,
-                key=node.key, acknowledged=acknowledged, spark=spark,
+                key=node.key, acknowledged=acknowledged, restored_from=restored_from, spark=spark,
             )  # fmt: skip
             outlets[node.name] = Outlet(node, node.sink.prepare(target), storage, incarnation)
     return Publishing(outlets)

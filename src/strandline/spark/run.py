@@ -101,7 +101,12 @@ class Driver:
             incarnation=incarnation, tasks=spark.sparkContext.defaultParallelism, started=clock.elapsed(),
         )  # fmt: skip
         self.publishing: Publishing = prepare(
-            flow, storage, incarnation, acknowledged=options.acknowledged, spark=lambda: spark
+            flow,
+            storage,
+            incarnation,
+            acknowledged=options.acknowledged,
+            restored_from=self.head.restored_from if self.head else None,
+            spark=lambda: spark,
         )
 
     def run(self) -> None:
