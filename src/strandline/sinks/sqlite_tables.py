@@ -161,7 +161,8 @@ class KeyedTable(Table):
         """Put rows in the place of those with their keys, or delete those."""
         gone = rows[OP] == DELETE
         if gone.any():
-            cursor.executemany(self._delete(tick), self._values(rows.filter(gone), self.target.key))
+            each_twice = [name for name in self.target.key for _ in range(2)]
+            cursor.executemany(self._delete(tick), self._values(rows.filter(gone), each_twice))
             rows = rows.filter(~gone)
         cursor.executemany(self._upsert(tick), self._values(rows, list(self.target.schema)))
 
@@ -183,8 +184,8 @@ class KeyedTable(Table):
 
     def _delete(self, tick: int) -> str:
         same = " AND ".join(
-            f"ifnull({quoted(name)}, 0) = ifnull(?{at}, 0) AND ({quoted(name)} IS NULL) = (?{at} IS NULL)"
-            for at, name in enumerate(self.target.key, 1)
+            f"ifnull({quoted(name)}, 0) = ifnull(?, 0) AND ({quoted(name)} IS NULL) = (? IS NULL)"
+            for name in self.target.key
         )
         return f"DELETE FROM {quoted(self.name)} WHERE {same} AND {TICK} <= {int(tick)}"
 
