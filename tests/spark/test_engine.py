@@ -82,6 +82,8 @@ def test_the_journal_says_what_a_tick_was_busy_with(plain: Any) -> None:
         assert min(took[part] for part in ("idle", "read", "step", "waited", "commit", "publish")) >= 0
         assert each["partitions"]["events"]["0"]["lag"] > 0
         assert each["rejected"] == {"events": {}}
+        assert each["behind"]["events"].get("0", 0) >= each["books"]["per_key"]["late"]
+    assert sum(each["behind"]["events"].get("0", 0) for each in found) < ROWS / 10
     hottest = {key for each in found for key, _ in each["hottest"]["per_key"]}
     assert hottest <= {row["key"] for row in memories["panes"].rows}
     assert all(len(each["hottest"]["per_key"]) == 3 for each in found)

@@ -267,8 +267,10 @@ def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
     heard = {each.source: Books() for each in made.heard}
     partitions: dict[str, dict[str, int]] = {}
     rejected: dict[str, Counter[str]] = {}
+    behind: dict[str, Counter[str]] = {}
     for each in made.heard:
         rejected.setdefault(each.source, Counter()).update(each.rejected)
+        behind.setdefault(each.source, Counter()).update(each.behind)
         heard[each.source] += each.books
         for name, stats in each.stats.items():
             mine = partitions.setdefault(each.source, {})
@@ -278,6 +280,7 @@ def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
         "rows": partitions,
         "books": {name: asdict(books) for name, books in {**heard, **made.books}.items()},
         "rejected": rejected,
+        "behind": behind,
         "panes": made.panes,
         "hottest": made.hottest,
         "backlog": backlog,

@@ -50,33 +50,37 @@ class Context:
 
 @dataclass(slots=True)
 class Heard:
-    """What a task heard of a source: stats and rejected rows by partition, and the books of all its rows."""
+    """What a task heard of a source: stats, rejected rows and rows behind the watermark by partition; the books of all rows."""
 
     source: str
     stats: dict[str, PartitionStats] = field(default_factory=dict)
     books: Books = field(default_factory=Books)
     rejected: Counter[str] = field(default_factory=Counter)
+    behind: Counter[str] = field(default_factory=Counter)
 
-    def add(self, partition: str, stats: PartitionStats, books: Books) -> None:
+    def add(self, partition: str, stats: PartitionStats, books: Books, behind: int = 0) -> None:
         """Take more rows into account."""
         known = self.stats.get(partition)
         self.stats[partition] = stats if known is None else known.merge(stats)
         self.books += books
         if books.rejected:
             self.rejected[partition] += books.rejected
+        if behind:
+            self.behind[partition] += behind
 
     def to_row(self) -> tuple[str, bytes]:
         """What was heard, as a row of Spark's."""
         stats = {name: each.to_json() for name, each in self.stats.items()}
         books = {name: getattr(self.books, name) for name in Books.__slots__}
-        told = {"source": self.source, "stats": stats, "books": books, "rejected": self.rejected}
-        return json.dumps({"heard": told}), b""
+        told = {"source": self.source, "stats": stats, "books": books}
+        return json.dumps({"heard": {**told, "rejected": self.rejected, "behind": self.behind}}), b""
 
     @classmethod
     def from_row(cls, told: Mapping[str, Any]) -> Heard:
         """Read what `to_row` wrote."""
         stats = {name: PartitionStats.from_json(each) for name, each in told["stats"].items()}
-        return cls(told["source"], stats, Books(**told["books"]), Counter(told["rejected"]))
+        counts = Counter(told["rejected"]), Counter(told["behind"])
+        return cls(told["source"], stats, Books(**told["books"]), *counts)
 
 
 def read_part(
@@ -153,12 +157,13 @@ class _Intake:
         ahead = f"the time is more than {_text(policy.max_future)} ahead of processing time"
         reasons = pl.Series([ahead if each else "the time is null" for each in far[bad]], dtype=pl.String)
         rejected = _rejected(rows.filter(pl.Series(bad)), reasons, piece.malformed)
+        moments = kept[TIME].to_numpy()
         stats = gather(
-            kept[TIME].to_numpy(), now, max_future=policy.max_future,
+            moments, now, max_future=policy.max_future,
             asserted=None if asserted is None else asserted.drop_nulls().to_numpy(),
         )  # fmt: skip
         books = Books(rows=kept.height + rejected.height, kept=kept.height, rejected=rejected.height)
-        self.heard.add(piece.partition, stats, books)
+        self.heard.add(piece.partition, stats, books, behind=int((moments < int(self._before)).sum()))
         return kept, rejected
 
     def _times(self, rows: pl.DataFrame) -> pl.Series:

@@ -21,8 +21,9 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
     call until the head was published again ("resumed"), and until this tick was ready to be committed ("recovery").
     "idle" is how long nothing was there to do before it; "make" is everything up to the commit: "read", "step", and what
     it "waited" for sinks to have the tick before; "latency" is from the tick's processing time until sinks had its rows.
-    The "lag" of a partition is how far its greatest event time is behind processing time. "hottest" are the keys of a
-    stage that brought most rows.
+    The "lag" of a partition is how far its greatest event time is behind processing time. "behind" are the rows of each
+    partition from before its source's watermark; which of them were late for a window, the "books" of the stage say.
+    "hottest" are the keys of a stage that brought most rows.
 
     Law: made again from the same manifest it differs at most in how long things took.
     """
