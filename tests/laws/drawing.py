@@ -10,7 +10,20 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from strandline.errors import CheckFailed
-from strandline.model.aggregates import AnyAggregate, Collect, Count, Distinct, First, Last, Max, Mean, Min, Sum, TopK
+from strandline.model.aggregates import (
+    AnyAggregate,
+    Collect,
+    Count,
+    Distinct,
+    First,
+    Last,
+    Max,
+    Mean,
+    Merge,
+    Min,
+    Sum,
+    TopK,
+)
 from strandline.model.flow import Flow, Keyed, Stage, Stream
 from strandline.model.time import Span
 from strandline.model.triggers import AfterClose, AfterCount, AfterWatermark, Repeatedly, Trigger
@@ -50,8 +63,8 @@ class Trial(Case):
 
 
 @st.composite
-def trials(draw: st.DrawFn, cell: Cell, *, most: int = 4, rows: int = 8) -> Trial:
-    """A trial of a cell, which check() accepts."""
+def trials(draw: st.DrawFn, cell: Cell, *, most: int = 4, rows: int = 8, alone: bool = True) -> Trial:
+    """A trial of a cell, which check() accepts; its stage always stands behind another if it may not be `alone`."""
     window = draw(st.sampled_from(KINDS[cell.window]))
     pace = pace_of(window)
     options: dict[str, Any] = {
@@ -62,7 +75,7 @@ def trials(draw: st.DrawFn, cell: Cell, *, most: int = 4, rows: int = 8) -> Tria
         "timestamp": draw(st.sampled_from(("end", "earliest", "latest"))),
         "coalesce": draw(st.booleans()),
     }
-    chained = isinstance(window, SameWindow) or (pace == 1 and draw(st.integers(0, 3)) == 0)
+    chained = isinstance(window, SameWindow) or not alone or (pace == 1 and draw(st.integers(0, 3)) == 0)
     stage = _chained(draw, window, cell, options) if chained else _alone(draw, window, options)
     played = draw(steps(most=most, rows=rows, pace=pace))
     tasks = draw(st.sampled_from((1, 1, 1, 1, 1, 2, 3)))
@@ -103,6 +116,7 @@ def _alone(draw: st.DrawFn, window: Window, options: dict[str, Any]) -> Stage:
 _SECOND: Final[tuple[tuple[str, AnyAggregate], ...]] = (
     ("sum", Sum("n")), ("most", Max("amount")), ("least", Min("n")), ("all", Collect("n")), ("mean", Mean("amount")),
     ("different", Distinct("amount")), ("first", First("n")), ("last", Last("amount")), ("often", TopK("n", 2)),
+    ("counted", Merge("n")), ("merged", Merge("amount")),
 )  # fmt: skip
 _FIRST_WINDOWS: Final[tuple[Window, ...]] = (
     Tumbling("5s"), Tumbling("4s", offset="1s"), Session("4s"), Hopping("8s", every="4s"), *WINDOWS["custom"],
@@ -124,7 +138,7 @@ def _chained(draw: st.DrawFn, window: Window, cell: Cell, options: dict[str, Any
         "mode": draw(st.sampled_from(("retracting", "retracting", "discarding") if takes_back else ("discarding",))),
         # A stage inherits the lateness, and the length of windows whose panes are older than their end.
         "lateness": _lateness(draw, 1) if cell.late and draw(st.booleans()) else Span(0),
-        "timestamp": draw(st.sampled_from(("end", "earliest", "latest"))) if cell.late else "end",
+        "timestamp": draw(st.sampled_from(_times(first_window))) if cell.late else "end",
         "on_time": draw(st.sampled_from(("if_any", "if_any", "always"))),
     }
     keyed = _source().key_by(*draw(st.sampled_from((("user",), ("user", "kind")))))
@@ -135,6 +149,11 @@ def _chained(draw: st.DrawFn, window: Window, cell: Cell, options: dict[str, Any
     shown = dict(draw(st.lists(st.sampled_from(_SECOND), max_size=2, unique_by=lambda pair: pair[0])))
     again = earlier.key_by(*draw(st.sampled_from(((), ("user",)))))
     return _accepted(again.window(window, allow_loss=True, **options).aggregate("second", n=Count(), **shown))
+
+
+def _times(window: Window) -> tuple[str, ...]:
+    """The times that panes of a first stage may have; sessions' earliest one is refused."""
+    return ("end", "latest") if isinstance(window, Session) else ("end", "earliest", "latest")
 
 
 def _accepted(stage: Stage) -> Stage:

@@ -56,3 +56,16 @@ def test_a_merge_over_windows_that_may_overlap_is_a_risk() -> None:
     assert surprises(second(first=stage(Merging()), aggregates={"m": sl.Merge("total")}).flow) == []
     assert surprises(second(sl.SameWindow(), first=stage(Short()), aggregates={"m": sl.Merge("total")}).flow) == []
     assert surprises(second(first=stage(Short())).flow) == []
+
+
+def test_a_global_window_that_may_take_back_for_ever_is_a_risk_for_the_stage_behind_it() -> None:
+    trigger = sl.Repeatedly(sl.AfterCount(1))
+    for mode, ttl, expected in (("retracting", None, 1), ("discarding", None, 0), ("retracting", "1h", 0)):
+        first = (
+            orders()
+            .key_by("user")
+            .window(sl.Global(ttl=ttl), trigger=trigger, mode=mode, timestamp="latest", allow_loss=True)
+            .aggregate("first", n=sl.Count())
+        )
+        behind = first.key_by().window(MINUTES).aggregate("second", n=sl.Sum("n"))
+        assert sum("holds the windows of 'second' open" in risk for risk in surprises(behind.flow)) == expected

@@ -88,23 +88,28 @@ def exact_counts_are_judged_once_a_tick(patch: Patch) -> None:
 
 def processing_time_counts_from_the_first_event_ever(patch: Patch) -> None:
     """The timer goes on with the pane instead of starting anew."""
-    started = triggers.start
 
-    def start(part: triggers.Part, book: triggers.Book, mask: Any) -> None:
-        firsts = {name: book[name] for name in book if name.endswith(".first")}
-        started(part, book, mask)
-        book |= firsts
+    def but_firsts(change: Any) -> Any:
+        def kernel(part: triggers.Part, book: triggers.Book, mask: Any) -> None:
+            firsts = {name: book[name] for name in book if name.endswith(".first")}
+            change(part, book, mask)
+            book |= firsts
 
-    patch.setattr(triggers, "start", start)
-    started_one = oracle_triggers.start
+        return kernel
 
-    def oracle(state: oracle_triggers.State) -> None:
-        firsts = [part.first for part in oracle_triggers.tree(state)]
-        started_one(state)
-        for part, first in zip(oracle_triggers.tree(state), firsts, strict=True):
-            part.first = first
+    def but_firsts_of_one(change: Any) -> Any:
+        def oracle(state: oracle_triggers.State) -> None:
+            firsts = [part.first for part in oracle_triggers.tree(state)]
+            change(state)
+            for part, first in zip(oracle_triggers.tree(state), firsts, strict=True):
+                part.first = first
 
-    patch.setattr(oracle_triggers, "start", oracle)
+        return oracle
+
+    for name in ("start", "_spend"):
+        patch.setattr(triggers, name, but_firsts(getattr(triggers, name)))
+    for name in ("start", "spend"):
+        patch.setattr(oracle_triggers, name, but_firsts_of_one(getattr(oracle_triggers, name)))
 
 
 def panes_coalesce_across_timings(patch: Patch) -> None:

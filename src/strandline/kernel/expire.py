@@ -40,7 +40,7 @@ def expire(
     if plan.has_timers:
         timers = timers.add(_entries(left, _timer_dues(plan, left, now), int(now)))
     if plan.ttl is not None:
-        expiries = expiries.add(_entries(left, left["latest"].to_numpy() + int(plan.ttl), int(edge.after)))
+        expiries = expiries.add(_entries(left, left["latest"].to_numpy() + plan.ttl, int(edge.after)))
     after = replace(after, timers=timers, expiries=expiries)
     touched = np.concatenate([rows["window_end"].to_numpy() for rows in (fresh, waiting)])
     after = after.merged(plan, sorted_unique(plan.slices(touched)).tolist(), watermark=edge.after)

@@ -52,7 +52,7 @@ class Fired:
 def closing(plan: Plan, table: pl.DataFrame, watermark: int) -> Mask:
     """Which windows are forgotten when the watermark stands there."""
     if plan.ttl is not None:
-        ends = np.minimum(table["latest"].to_numpy() + int(plan.ttl), int(Instant.END_OF_TIME))
+        ends = np.minimum(table["latest"].to_numpy() + plan.ttl, int(Instant.END_OF_TIME))
         return np.asarray(watermark >= ends)
     return np.asarray(watermark >= plan.deadline(table["window_end"].to_numpy()))
 

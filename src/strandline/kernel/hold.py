@@ -1,8 +1,8 @@
 """How far a stage may promise its output: panes that carry an event's time hold the watermark back.
 
-A hold is the earliest time at which a living window may still show a pane. Panes at their window's end need none. The
-others are kept in an index by time, with entries that are looked at again when they come to the front: cost follows
-what changes, not what is kept.
+A hold is the earliest time at which a living window may still show a pane. Panes at their window's end need none, but for
+those that a session has shown and outgrown since, and will withdraw. Holds are kept in an index by time, with entries that
+are looked at again when they come to the front: cost follows what changes, not what is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def hold(
     plan: Plan, state: State, changed: pl.DataFrame, edge: Edge, reads: Reads | None
 ) -> tuple[State, Instant | None]:
     """The state with what these rows hold noted in it, and the least time that any living window holds."""
-    if plan.stage.timestamp == "end":
+    if plan.stage.timestamp == "end" and not (plan.merging and plan.stage.mode == "retracting"):
         return state, None
     holds = state.holds.add(_entries(plan, changed))
     if holds.rows > 4 * state.rows + AT_ONCE:
@@ -55,8 +55,13 @@ def hold(
 
 
 def _entries(plan: Plan, table: pl.DataFrame) -> pl.DataFrame:
-    """When each window holds, as the index has it."""
-    return framed({"due": hold_times(plan, table), **{name: table[name] for name in WINDOW}})
+    """When each window holds, if it does, as the index has it."""
+    entries = framed({"due": hold_times(plan, table), **{name: table[name] for name in WINDOW}})
+    if plan.stage.timestamp == "end":  # what was outgrown
+        return kept(entries, entries["due"].to_numpy() < entries["window_end"].to_numpy() - 1)
+    if plan.stage.mode == "discarding":  # what is still to be shown
+        return kept(entries, table["new"].to_numpy() > 0)
+    return entries
 
 
 def hold_times(plan: Plan, table: pl.DataFrame) -> pl.Series:

@@ -22,7 +22,7 @@ from strandline.model.checks import asked_columns
 from strandline.model.expressions import Expression, parse
 from strandline.model.firing import fires_once, with_late_panes
 from strandline.model.flow import StageNode
-from strandline.model.lineage import base_of, lateness_of, retracts, schema_of
+from strandline.model.lineage import base_of, lateness_of, merging, retracts, schema_of
 from strandline.model.masks import mask_of, masks_of
 from strandline.model.panes import WEIGHT, accumulator
 from strandline.model.time import Instant, Span
@@ -35,7 +35,7 @@ from strandline.model.triggers import (
     Trigger,
 )  # fmt: skip
 from strandline.model.types import Schema
-from strandline.model.windows import Calendar, CustomWindow, Global, Hopping, Session, Tumbling, Window
+from strandline.model.windows import Calendar, Global, Hopping, Session, Tumbling, Window
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class Plan:
     @cached_property
     def merging(self) -> bool:
         """Whether windows of a key merge."""
-        return _merges(self.window)
+        return merging(self.window)
 
     @cached_property
     def inclusive(self) -> bool:
@@ -180,9 +180,11 @@ class Plan:
         return any(isinstance(p.trigger, AfterClose) for p in walk(self.trigger))
 
     @cached_property
-    def ttl(self) -> Span | None:
-        """How long a global window outlives its key's events."""
-        return self.window.ttl if isinstance(self.window, Global) else None
+    def ttl(self) -> int | None:
+        """How long a global window outlives its key's events, with the lateness in which they may be corrected."""
+        if not isinstance(self.window, Global) or self.window.ttl is None:
+            return None
+        return int(self.window.ttl) + int(self.lateness)
 
     @cached_property
     def state_schema(self) -> dict[str, pl.DataType]:
@@ -284,17 +286,13 @@ def _columns(
         found |= {
             column: Column(dtype, None, "fold") for column, dtype in zip(state_columns(name, fold), types, strict=True)
         }
-    if not single and (stage.mode == "retracting" or (stage.mode == "accumulating" and _merges(stage.window))):
+    if not single and (stage.mode == "retracting" or (stage.mode == "accumulating" and merging(stage.window))):
         found["shown"] = Column(pl.List(pl.Struct(shown_fields(stage, folds, carry))), None, "shown")
     return found
 
 
 def _counts_exactly(trigger: Part) -> bool:
     return any(isinstance(part.trigger, AfterCount) and part.trigger.exact for part in walk(trigger))
-
-
-def _merges(window: Window) -> bool:
-    return isinstance(window, Session) or (isinstance(window, CustomWindow) and window.merging)
 
 
 def _trigger_columns(trigger: Part) -> dict[str, Column]:

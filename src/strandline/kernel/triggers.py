@@ -110,6 +110,8 @@ def columns(part: Part) -> dict[str, tuple[pl.DataType, Any]]:
 
 # What is carried over when windows merge into a new one; everything else starts afresh.
 COUNTERS: Final = {"n": "sum", "first": "least", "seen": "any", "was": "any"}
+# What a pane uses up.
+SPENT: Final = ("n", "first", "seen")
 
 
 def hit_column(part: Part) -> str:
@@ -258,6 +260,8 @@ def _fire_watermark(part: Part, book: Book, asked: Asked, fired: Mask) -> None:
         fire(inner, book, asked, again)
         _start_ended(inner, book, again)
     book[passed] = book[passed] | on_time
+    if trigger.early is not None:
+        _spend(part.parts[0], book, on_time)
     if trigger.late is not None:
         start(part.parts[-1], book, on_time)
     else:
@@ -278,6 +282,15 @@ def _start_ended(part: Part, book: Book, mask: Mask) -> None:
 
 def _end(part: Part, book: Book, mask: Mask) -> None:
     book[part.column("ended")] = book[part.column("ended")] | mask
+    _spend(part, book, mask)
+
+
+def _spend(part: Part, book: Book, mask: Mask) -> None:
+    """Forget what a part has counted: a pane showed it, and a window that this one becomes part of must not count it again."""
+    for each in walk(part):
+        for name, (_, initial) in columns(Part(each.trigger, each.place, ())).items():
+            if name.rpartition(".")[2] in SPENT:
+                book[name] = np.where(mask, initial, book[name])
 
 
 def remember(part: Part, book: Book, holds: Callable[[str], Mask], touched: Mask) -> None:

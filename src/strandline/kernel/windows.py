@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.groups import Groups
+from strandline.kernel.users import python_rows
 from strandline.model.panes import CAME_FROM, HIDDEN
 from strandline.model.time import EPOCH, Instant, Span
 from strandline.model.users import windows_said
@@ -210,11 +211,11 @@ def _what_is_wrong(value: Any, gap: int) -> str:
 
 
 def _custom(window: CustomWindow, rows: pl.DataFrame, times: Array) -> Assigned:
-    visible = rows.select(c for c in rows.columns if not c.startswith(HIDDEN))
+    visible = [name for name in rows.columns if not name.startswith(HIDDEN)]
     found = [
         (number, start, end)
-        for number, row in enumerate(visible.iter_rows(named=True))
-        for start, end in windows_said(window, Instant(int(times[number])), row)
+        for number, row in enumerate(python_rows(rows, visible))
+        for start, end in windows_said(window, Instant(int(times[number])), dict(zip(visible, row, strict=True)))
     ]
     row, start, end = (
         (np.array(part, np.int64) for part in zip(*found, strict=True)) if found else (np.zeros(0, np.int64),) * 3

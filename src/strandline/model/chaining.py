@@ -23,19 +23,13 @@ from strandline.model.flow import (
     lineage,
     stage_before,
 )  # fmt: skip
-from strandline.model.lineage import base_of, longest, retracts, schema_of
+from strandline.model.lineage import base_of, longest, merging, retracts, schema_of, windows_of
 from strandline.model.syntax import ColumnRef
 from strandline.model.triggers import OnEvent, walk
 from strandline.model.types import Schema
-from strandline.model.windows import CustomWindow, Global, SameWindow, Session, Window
+from strandline.model.windows import Global, SameWindow
 
 OP: Final = "op"
-
-
-def windows_of(stage: StageNode) -> Window:
-    """The windows that a stage's panes are of: its own, or those that SameWindow takes over from before it."""
-    earlier = stage_before(stage.parent)
-    return windows_of(earlier) if isinstance(stage.window, SameWindow) and earlier is not None else stage.window
 
 
 def steps_before(stage: StageNode) -> list[Node]:
@@ -76,7 +70,7 @@ def _takes_back(stage: StageNode, schema: Schema) -> Problems:
         return
     for name, aggregate in stage.aggregates:
         yield from _takes_back_one(stage, name, aggregate)
-    if isinstance(stage.window, Session) or (isinstance(stage.window, CustomWindow) and stage.window.merging):
+    if merging(stage.window):
         yield DescriptionError(
             f"The stage {stage.name!r} makes sessions of panes that may be taken back: a session cannot be unmerged.",
             fix="Use SameWindow() or Tumbling windows, or let the stage before show each window once.",
@@ -214,7 +208,13 @@ def _pane_times(stage: StageNode, schema: Schema) -> Problems:
         return
     if isinstance(windows_of(earlier), Global):
         yield from _times_of_global_panes(stage, earlier)
-    elif earlier.timestamp != "end" and longest(earlier.window) is None:
+    elif earlier.timestamp == "earliest" and merging(windows_of(earlier)):
+        yield DescriptionError(
+            f"With timestamp='earliest' an old event that joins a session of {earlier.name!r} moves its pane back, behind "
+            f"what {stage.name!r} was promised.",
+            fix="Use timestamp='end' or 'latest'.",
+        )
+    elif earlier.timestamp != "end" and longest(windows_of(earlier)) is None:
         yield DescriptionError(
             f"Nothing bounds the windows of {earlier.name!r}, so with timestamp={earlier.timestamp!r} a refinement could "
             f"come too late for {stage.name!r}.",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.errors import CheckFailed, DescriptionError, StrandlineError
-from strandline.model.chaining import CHAIN_RULES, merges, rewritten, steps_before, windows_of
+from strandline.model.chaining import CHAIN_RULES, merges, rewritten, steps_before
 from strandline.model.firing import closes, ends, fires_once, or_at_close, without_loss
 from strandline.model.fitting import COLUMN_RULES, Problems, asked_columns, stateless
 from strandline.model.flow import (
@@ -29,7 +29,7 @@ from strandline.model.flow import (
     lineage,
     stage_before,
 )  # fmt: skip
-from strandline.model.lineage import lateness_of, schema_of
+from strandline.model.lineage import lateness_of, schema_of, windows_of
 from strandline.model.sinking import check_sink, sink_risks
 from strandline.model.triggers import AfterWatermark
 from strandline.model.types import Schema
@@ -135,13 +135,24 @@ def _surprises(stage: StageNode) -> Iterator[str]:
                 f"{verb(node)} makes the column {origin.time!r} anew, and the time of an event stays as it was read: "
                 f"the stage {stage.name!r} puts it in its windows by that."
             )
-    if isinstance(origin, StageNode) and merges(stage) and not isinstance(stage.window, SameWindow):
-        window = windows_of(origin)
-        if isinstance(window, CustomWindow) and not window.merging:
-            yield (
-                f"The stage {stage.name!r} merges panes of {type(window).__name__}: should its windows overlap, an event "
-                "would be counted once for each that has it."
-            )
+    if isinstance(origin, StageNode):
+        yield from _surprises_behind(origin, stage)
+
+
+def _surprises_behind(earlier: StageNode, stage: StageNode) -> Iterator[str]:
+    window = windows_of(earlier)
+    may_overlap = isinstance(window, CustomWindow) and not window.merging
+    if may_overlap and merges(stage) and not isinstance(stage.window, SameWindow):
+        yield (
+            f"The stage {stage.name!r} merges panes of {type(window).__name__}: should its windows overlap, an event "
+            "would be counted once for each that has it."
+        )
+    endless = isinstance(earlier.window, Global) and earlier.window.ttl is None and earlier.mode == "retracting"
+    if endless and not isinstance(windows_of(stage), Global):
+        yield (
+            f"The stage {earlier.name!r} may take back any pane at any time, so a key that falls silent holds the windows "
+            f"of {stage.name!r} open: give Global(ttl=...), or mode='discarding'."
+        )
 
 
 def _something(flow: Flow) -> Problems:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strandline.errors import CheckFailed, StrandlineError
-from strandline.model.chaining import windows_of
 from strandline.model.checks import check
 from strandline.model.firing import closes, ends, written
 from strandline.model.flow import Flow
-from strandline.model.lineage import lateness_of
+from strandline.model.lineage import lateness_of, windows_of
 from strandline.model.nodes import Arrival, SideNode, SinkNode, SourceNode, StageNode, TransformNode, lineage
 from strandline.model.sinks import delivered
 from strandline.model.time import Span
@@ -82,9 +81,9 @@ def _lateness(flow: Flow, stage: StageNode) -> Iterator[str]:
         yield f"Lateness: {lateness.text}, more than its own, because the stage before may refine for so long."
     if isinstance(windows_of(stage), Global):
         ttl = _ttl(stage)
-        forgotten = (
-            "never forgotten" if ttl is None else f"forgotten when the watermark is {ttl.text} past its latest event"
-        )
+        forgotten = "never forgotten"
+        if ttl is not None:
+            forgotten = f"forgotten when the watermark is {Span(ttl + lateness).text} past its latest event"
         yield f"No event is too late, for the window never ends. A key is {forgotten}{'; it starts anew then' if ttl else ''}."
         return
     if lateness:

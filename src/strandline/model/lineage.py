@@ -19,7 +19,7 @@ from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, REJECTED_COLUMNS,
 from strandline.model.result_types import result_type
 from strandline.model.time import Span
 from strandline.model.types import Schema, Type
-from strandline.model.windows import Calendar, CustomWindow, Hopping, Session, Tumbling, Window
+from strandline.model.windows import Calendar, CustomWindow, Hopping, SameWindow, Session, Tumbling, Window
 
 
 def schema_of(node: Node) -> Schema | None:
@@ -145,8 +145,19 @@ def lateness_of(stage: StageNode) -> Span:
         return stage.lateness
     inherited = lateness_of(earlier)
     if earlier.timestamp != "end":
-        inherited = Span(inherited + (longest(earlier.window) or 0))
+        inherited = Span(inherited + (longest(windows_of(earlier)) or 0))
     return max(stage.lateness, inherited)
+
+
+def windows_of(stage: StageNode) -> Window:
+    """The windows that a stage's panes are of: its own, or those that SameWindow takes over from before it."""
+    earlier = stage_before(stage.parent)
+    return windows_of(earlier) if isinstance(stage.window, SameWindow) and earlier is not None else stage.window
+
+
+def merging(window: Window) -> bool:
+    """Whether windows of a key that overlap become one."""
+    return isinstance(window, Session) or (isinstance(window, CustomWindow) and window.merging)
 
 
 def longest(window: Window) -> Span | None:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.errors import DescriptionError, StrandlineError, did_you_mean
-from strandline.model.chaining import steps_to, windows_of
+from strandline.model.chaining import steps_to
 from strandline.model.fitting import Problems
-from strandline.model.lineage import schema_of
+from strandline.model.lineage import merging, schema_of, windows_of
 from strandline.model.nodes import SinkNode, StageNode, TransformNode, WhereNode, stage_before
 from strandline.model.sinks import OP, WINDOW, names_since, refines, shows_again
 from strandline.model.types import Schema
-from strandline.model.windows import CustomWindow, Global, Session, Window
+from strandline.model.windows import Global
 
 
 def check_sink(sink: SinkNode) -> list[StrandlineError]:
@@ -154,7 +154,7 @@ def _untold(sink: SinkNode, stage: StageNode) -> str:
 def _ghosts(sink: SinkNode, schema: Schema | None) -> Problems:
     """Windows that merge leave rows behind, which are deleted by the key and window they were shown with."""
     stage = stage_before(sink.parent)
-    if stage is None or sink.rows != "upsert" or not (shows_again(stage) and _merging(windows_of(stage))):
+    if stage is None or sink.rows != "upsert" or not (shows_again(stage) and merging(windows_of(stage))):
         return
     for step in steps_to(sink.parent):
         if isinstance(step, TransformNode):
@@ -172,10 +172,6 @@ def _ghosts(sink: SinkNode, schema: Schema | None) -> Problems:
                 "windows merge, nothing says whose row is to be deleted.",
                 fix=f"Leave key= out, or let {stage.name!r} be mode='retracting'.",
             )
-
-
-def _merging(window: Window) -> bool:
-    return isinstance(window, Session) or (isinstance(window, CustomWindow) and window.merging)
 
 
 def _filtered(sink: SinkNode, schema: Schema | None) -> Problems:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final, get_args
 
 from strandline.errors import DescriptionError, told
-from strandline.model.chaining import steps_to, windows_of
+from strandline.model.chaining import steps_to
 from strandline.model.firing import fires_once
-from strandline.model.lineage import lateness_of, schema_of
+from strandline.model.lineage import lateness_of, schema_of, windows_of
 from strandline.model.nodes import (
     Node,
     RowsMode,

@@ -155,7 +155,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Global:
-    """One window for all time per key, forgotten `ttl` after the key's greatest event time.
+    """One window for all time per key, forgotten `ttl` and the stage's lateness after the key's greatest event time.
 
     Without a ttl, state grows with the number of keys for ever, and `check()` warns of it.
     """

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from strandline.errors import DescriptionError, did_you_mean
 from strandline.model.aggregates import (
+    Aggregate,
     AnyAggregate,
     ApproxDistinct,
     Collect,
@@ -55,7 +56,7 @@ SECOND: Final = 1_000_000
 _USERS: Final = ("ann", "bob", "ann", None)
 _KINDS: Final = (1, 2)
 _AMOUNTS: Final = (1, 2, 3, -4, 5, 8, 0, None)
-_PRICES: Final = (0.1, 0.2, 1e16, -1e16, 3.0, -0.0, None, 2.5)
+_PRICES: Final = (0.1, 0.2, 1e16, -1e16, 3.0, -0.0, None, 2.5, float("nan"), float("-inf"))
 _GAPS: Final = ("2s", "5s", "7s", "5s")
 _ZONES: Final = ("UTC", "Europe/Berlin", "America/New_York", "UTC")
 
@@ -87,6 +88,32 @@ class Visits(CustomWindow):
     def assign(self, time: Instant, row: Any) -> Sequence[tuple[int, int]]:
         """One window that others may join."""
         return [(time, time + (6 if row["kind"] == 2 else 3) * SECOND)]
+
+
+class Told(Aggregate):
+    """An aggregate of a user's own: the rows in Python's words, which say more of a value than that it is equal."""
+
+    columns = ("price", "at")
+    result = "string"
+
+    def __repr__(self) -> str:
+        return "Told()"
+
+    def start(self) -> list[str]:
+        """Nothing is told."""
+        return []
+
+    def add(self, accumulator: list[str], *values: Any) -> list[str]:
+        """One row more."""
+        return sorted([*accumulator, repr(values)])
+
+    def merge(self, left: list[str], right: list[str]) -> list[str]:
+        """The rows of both."""
+        return sorted([*left, *right])
+
+    def output(self, accumulator: list[str]) -> str:
+        """All of it as one text."""
+        return " ".join(accumulator)
 
 
 WINDOWS: Final[dict[str, tuple[Window, ...]]] = {
@@ -147,6 +174,7 @@ _AGGREGATES: Final[tuple[tuple[str, AnyAggregate], ...]] = (
     ("about", ApproxDistinct("amount", precision=4)), ("median", Quantile("price", 0.5)), ("many", Quantile("amount", (0.1, 0.9))),
     ("often", TopK("amount", 2)), ("best", TopK("user", 2, by="amount")), ("all", Collect("amount")),
     ("recent", Ewma("amount", half_life="5s")), ("big", Count(where="amount > 2")), ("paid", Sum("price", where="kind = 1")),
+    ("told", Told()),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from strandline.errors import DataError
 from strandline.kernel.folds.fold import Fields, Parts
 from strandline.kernel.groups import Array, Groups
+from strandline.kernel.users import python_rows
 from strandline.model.aggregates import Aggregate
 from strandline.model.users import ask, kept_text, output_of
 
@@ -27,8 +28,7 @@ class UserFold:
 
     def fold(self, rows: pl.DataFrame, times: Array, weights: Array | None, groups: Groups) -> Parts:
         """Add each row of a group, or remove it where its weight is negative, to a fresh accumulator."""
-        columns = [rows[column].to_list() for column in self.aggregate.columns]
-        values = list(zip(*columns, strict=True)) if columns else [()] * groups.length
+        values = list(python_rows(rows, self.aggregate.columns)) if self.aggregate.columns else [()] * groups.length
         times_each = [1] * groups.length if weights is None else weights.tolist()
         texts, start_text = [], self._start()
         for start, end in _ranges(groups):

@@ -35,8 +35,9 @@ class StageOracle:
     """A window stage, one event at a time.
 
     `lateness` is what the stage grants in effect, stages before it included; `taking_back` says that rows may come
-    with weight -1; `schema` gives the columns of the rows (without it types are those of the values); `carry` names the
-    aggregates whose events travel with the panes, and `merged` the aggregate behind each column that a Merge rolls up.
+    with weight -1; `schema` gives the columns of the rows and `asked` those that a When asks about (without them types are
+    those of the values); `carry` names the aggregates whose events travel with the panes, and `merged` the aggregate
+    behind each column that a Merge rolls up.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class StageOracle:
         lateness: Span,
         taking_back: bool = False,
         schema: Schema | None = None,
+        asked: Schema | None = None,
         carry: Sequence[str] = (),
         merged: Mapping[str, AnyAggregate] | None = None,
     ) -> None:
         self.stage = stage
         self.lateness = lateness
         self.schema = schema
+        self.asked = asked
         self.carry = tuple(carry)
         self.reading = Reading(schema, taking_back, dict(merged or {}))
         self.living: dict[Key, list[Living]] = {}
@@ -96,18 +99,21 @@ class StageOracle:
     def _receive(self, rows: Sequence[Row], now: Instant) -> tuple[list[Arrival], list[dict[str, Any]]]:
         arrivals, rejected = [], []
         for number, row in enumerate(rows):
+            clean = self._clean(row)
             reason = reason_to_reject(self.stage.window, row)
-            windows = [] if reason else windows_of(self.stage.window, row[TIME], row)
+            windows = [] if reason else windows_of(self.stage.window, row[TIME], clean)
             reason = reason or reason_to_reject_windows(self.stage.window, windows)
             if reason is None:
-                arrivals.append(self._arrival(number, row, windows, now))
+                arrivals.append(self._arrival(number, row, clean, windows, now))
             else:
                 rejected.append({**row, "reason": reason})
         return arrivals, rejected
 
-    def _arrival(self, number: int, row: Row, windows: list[Interval], now: Instant) -> Arrival:
+    def _clean(self, row: Row) -> Row:
         kinds: Mapping[str, Any] = self.schema or {}
-        clean = {name: canonical(value, kinds.get(name)) for name, value in row.items()}
+        return {name: canonical(value, kinds.get(name)) for name, value in row.items()}
+
+    def _arrival(self, number: int, row: Row, clean: Row, windows: list[Interval], now: Instant) -> Arrival:
         values = tuple(clean[name] for name in self.stage.keys)
         key = tuple(rank(value) for value in values)
         return Arrival(number, row, Entry(row[TIME], row.get(WEIGHT, 1), clean, now), key, values, windows)
@@ -195,12 +201,12 @@ class StageOracle:
     def _ask_after_an_event(self, window: Living, tick: Tick) -> None:
         """Only exact counts may answer, and the watermark has not moved yet."""
         before = tick.edge.before
-        self._ask(window, Moment(before, window.end, tick.now, False, {}, only_exact_counts=True), tick)
+        self._ask(window, Moment(before, window.end, tick.now, False, {}, None, only_exact_counts=True), tick)
 
     def _ask_at_the_end(self, window: Living, tick: Tick) -> None:
         values = self._row(window) if self.asks_values else {}
         closing = tick.edge.after >= self._deadline(window)
-        moment = Moment(tick.edge.after, window.end, tick.now, closing, values)
+        moment = Moment(tick.edge.after, window.end, tick.now, closing, values, self.asked)
         self._ask(window, moment, tick)
         if window.touched:
             remember(window.trigger, moment)
@@ -228,7 +234,7 @@ class StageOracle:
         if mode == "retracting":
             tick.shown += [(window, {**pane, WEIGHT: -1, "op": RETRACT}) for pane in window.standing]
             window.ghosts, window.shown = [], None
-        empty = window.net == 0 and mode != "discarding"
+        empty = window.net <= 0 and mode != "discarding"
         if empty and not always and not (mode == "accumulating" and window.index > 0):
             return
         if mode == "accumulating":
@@ -295,18 +301,26 @@ class StageOracle:
         if self.stage.window.ttl is None:
             return Instant.END_OF_TIME
         latest = Instant.BEFORE_ALL_TIME if window.latest is None else window.latest
-        return min(latest + self.stage.window.ttl, Instant.END_OF_TIME)
+        return min(latest + self.stage.window.ttl + self.lateness, Instant.END_OF_TIME)
 
     def _forget(self, edge: Edge) -> None:
         kept = {key: [w for w in windows if edge.after < self._deadline(w)] for key, windows in self.living.items()}
         self.living = {key: windows for key, windows in kept.items() if windows}
 
     def _holds(self) -> list[int]:
-        """The times that panes may still carry: of what would be shown now, and of what would be withdrawn."""
-        if self.stage.timestamp == "end":
-            return []
-        withdrawn = [p[TIME] for w in self._all() for p in w.standing] if self.stage.mode == "retracting" else []
-        return [self._time(window) for window in self._all()] + withdrawn
+        """The times that panes may still carry: of what would be shown now, and of what would be withdrawn.
+
+        Panes at their window's end come within its lateness, and so does their withdrawal; unless the window, a session,
+        has grown since: it may go on growing for ever before it is shown again. A discarding window with nothing new has
+        nothing to show.
+        """
+        at_the_end, discarding = self.stage.timestamp == "end", self.stage.mode == "discarding"
+        found = []
+        for window in self._all():
+            withdrawn = [pane[TIME] for pane in window.standing] if self.stage.mode == "retracting" else []
+            found += [time for time in withdrawn if not (at_the_end and time == window.end - 1)]
+            found += [] if at_the_end or (discarding and not window.new) else [self._time(window)]
+        return found
 
     def _all(self) -> list[Living]:
         return [window for windows in self.living.values() for window in windows]

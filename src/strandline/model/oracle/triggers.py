@@ -59,6 +59,7 @@ class Moment:
     now: int
     closing: bool
     values: Mapping[str, Any]
+    schema: Schema | None
     only_exact_counts: bool = False
 
 
@@ -97,8 +98,14 @@ def start(state: State) -> None:
         part.ended, part.count, part.first, part.seen, part.passed, part.turn = False, 0, None, False, False, 0
 
 
+def spend(state: State) -> None:
+    """Forget what a part has counted: a pane showed it."""
+    for part in tree(state):
+        part.count, part.first, part.seen = 0, None, False
+
+
 def bear(state: State, olds: Sequence[State], *, after_its_end: bool) -> None:
-    """Start for a new window, with the counters of the windows that merged into it.
+    """Start for a new window, with the counters of the windows that merged into it, where they were not spent on a pane.
 
     A window whose first event comes after its end has missed its on-time pane: `late` decides from the start.
     """
@@ -174,7 +181,7 @@ def _due(trigger: AfterProcessingTime, first: int) -> int:
 
 
 def _holds(trigger: When, moment: Moment) -> bool:
-    return evaluate(parse(trigger.expression), moment.values, now=Instant(moment.now)) is True
+    return evaluate(parse(trigger.expression), moment.values, schema=moment.schema, now=Instant(moment.now)) is True
 
 
 def remember(state: State, moment: Moment) -> None:
@@ -209,6 +216,8 @@ def fire(state: State, moment: Moment) -> None:
             state.ended = inner.ended
     else:
         state.ended = True
+    if state.ended:
+        spend(state)
 
 
 def _fire_watermark(state: State, moment: Moment) -> None:
@@ -218,6 +227,7 @@ def _fire_watermark(state: State, moment: Moment) -> None:
         return
     state.passed = True
     state.ended = len(state.parts) == 1
+    spend(state.parts[0])
     for late in state.parts[1:]:
         start(late)
 

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from strandline.model.aggregates import Merge
+from strandline.model.checks import asked_columns
 from strandline.model.evaluate import evaluate
 from strandline.model.expressions import Expression
 from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode
@@ -46,12 +47,14 @@ class OracleRunner:
 
     def stage(self, node: StageNode) -> OracleStage:
         """An oracle that has seen nothing."""
+        schema = schema_of(node.parent)
         return OracleStage(
             StageOracle(
                 node,
                 lateness=lateness_of(node),
                 taking_back=retracts(node.parent),
-                schema=schema_of(node.parent),
+                schema=schema,
+                asked=None if schema is None else asked_columns(node, schema),
                 carry=carried(self.flow, node),
                 merged={a.column: base_of(node, a)[1] for _, a in node.aggregates if isinstance(a, Merge)},
             )
