@@ -35,7 +35,7 @@ def a_retraction_counts_as_a_row(patch: Patch) -> None:
     patch.setattr(stage, "preaggregate", kernel)
     patch.setattr(
         StageOracle, "_arrival",
-        lambda self, number, row, found, now: arrive(self, number, {**row, WEIGHT: 1}, found, now),
+        lambda self, number, row, *more: arrive(self, number, {**row, WEIGHT: 1}, *more),
     )  # fmt: skip
 
 

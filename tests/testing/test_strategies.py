@@ -74,7 +74,8 @@ def test_disorder_is_bounded(rows: list[dict[str, Any]]) -> None:
 def test_every_case_can_be_played_and_its_crashes_change_nothing(case: Case) -> None:
     crashing = play(case.stream, case.steps)
     plain = play(case.stream, [step for step in case.steps if not isinstance(step, Crash)])
-    assert [panes for panes in crashing if panes] == [panes for panes in plain if panes]
+    # As text, because NaN is not equal to itself.
+    assert repr([panes for panes in crashing if panes]) == repr([panes for panes in plain if panes])
 
 
 @pytest.mark.parametrize("window", [kind for kind in WINDOWS if kind != "global"])

@@ -22,7 +22,7 @@ def python_rows(rows: pl.DataFrame, columns: Sequence[str]) -> Iterator[tuple[An
 
 def _values(column: pl.Series) -> list[Any]:
     if column.dtype.is_float():
-        return (column + 0.0).to_list()
+        return column.set(column == 0, 0.0).to_list()
     if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
         moments = column.dt.replace_time_zone(None).to_list()
         return [None if moment is None else moment.replace(tzinfo=timezone.utc) for moment in moments]
