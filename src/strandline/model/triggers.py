@@ -171,8 +171,20 @@ class Never:
     """Never ready."""
 
 
-# A string union, because the classes above name it before it exists.
-Trigger: TypeAlias = AfterWatermark | AfterClose | AfterCount | AfterProcessingTime | When | OnEvent | AfterAny | AfterAll | AfterEach | Repeatedly | OrFinally | Never  # fmt: skip
+Trigger: TypeAlias = (
+    AfterWatermark
+    | AfterClose
+    | AfterCount
+    | AfterProcessingTime
+    | When
+    | OnEvent
+    | AfterAny
+    | AfterAll
+    | AfterEach
+    | Repeatedly
+    | OrFinally
+    | Never
+)
 KINDS = (
     AfterWatermark, AfterClose, AfterCount, AfterProcessingTime, When, OnEvent,
     AfterAny, AfterAll, AfterEach, Repeatedly, OrFinally, Never,

@@ -129,9 +129,9 @@ class Hopping:
 class Session:
     """Windows that grow with activity: an event opens [time, time + gap), and windows of a key that overlap merge.
 
-    Events exactly `gap` apart are two sessions; with `inclusive=True` (Flink's and Spark's rule) windows that
-    touch merge too, as long as the watermark has not closed the first: at that one instant it matters who came first. `gap_column=` takes each event's own gap from a column:
-    an interval, or a bigint of microseconds.
+    Events exactly `gap` apart are two sessions; with `inclusive=True` (Flink's and Spark's rule) windows that touch
+    merge too, as long as the watermark has not closed the first: at that one instant it matters who came first.
+    `gap_column=` takes each event's own gap from a column: an interval, or a bigint of microseconds.
 
     Law: two sessions of a key never overlap.
     """
