@@ -185,7 +185,7 @@ class Quantile:
     def __post_init__(self) -> None:
         _require_texts(self)
         asked = self.q if isinstance(self.q, tuple) else (self.q,)
-        if not asked or not all(isinstance(q, int | float) and 0 <= q <= 1 for q in asked):
+        if not asked or not all(_is_share(q) for q in asked):
             raise DescriptionError(
                 f"q={self.q!r} is no quantile.", fix="Give numbers from 0 to 1: 0.95, or (0.5, 0.95)."
             )
@@ -193,6 +193,10 @@ class Quantile:
             raise DescriptionError(
                 f"error={self.error!r} is out of range.", fix="Give 0.00001 to 0.25; 0.01 is one per cent."
             )
+
+
+def _is_share(q: object) -> bool:
+    return isinstance(q, int | float) and not isinstance(q, bool) and 0 <= q <= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +265,8 @@ class Aggregate(ABC):
 
     As in SQL, nulls are passed over: a row in which one of `columns` is null is never given to `add`.
     The accumulator may be any value that JSON can say and gives back unchanged (it is stored as such, never pickled):
-    lists, not tuples, and dicts with text keys. What `output` gives must be of the type that `result` says. `merge` must
-    be associative and commutative, and `add` too must not depend on the order of rows: rows of one tick come in any
+    lists, not tuples, and dicts with text keys. What `output` gives must be of the type that `result` says. `merge`
+    must be associative and commutative, and `add` too must not depend on the order of rows: rows of one tick come in any
     order. Define `remove(accumulator, *values)` too, and the aggregate can take rows back; a row may be taken back from
     an accumulator that never saw it, and merged later, so merge(a, remove(b, x)) must equal remove(merge(a, b), x).
 
