@@ -120,6 +120,8 @@ AGGREGATES: dict[str, Callable[[], Any]] = {
     "population=None is neither": lambda: sl.StdDev("amount", population=None),  # type: ignore[arg-type]
     "q=95 is no quantile": lambda: sl.Quantile("amount", 95),
     "q=() is no quantile": lambda: sl.Quantile("amount", ()),
+    "q=True is no quantile": lambda: sl.Quantile("amount", True),
+    "q=(0.5, False) is no quantile": lambda: sl.Quantile("amount", (0.5, False)),
     "error='small' is out of range": lambda: sl.Quantile("amount", 0.5, error="small"),  # type: ignore[arg-type]
     "k=0 is no number of values": lambda: sl.TopK("user", 0),
     "precision=20 is out of range": lambda: sl.ApproxDistinct("user", precision=20),
@@ -138,6 +140,7 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "cannot be read: a quote is not closed": lambda: orders().where("user = 'ann"),
     "cannot be read: '2' is not expected there": lambda: orders().where("1 2"),
     "cannot be read: it holds 2 expressions": lambda: orders().where("user, amount"),
+    "* in '*' stands for every column": lambda: orders().select("*"),
     "gives another answer each time": lambda: orders().where("rand() > 0.5"),
     ".transform() takes a function": lambda: orders().transform("x"),  # type: ignore[arg-type]
     "Only a source and a stage reject rows": lambda: orders().where("amount > 1").rejected,

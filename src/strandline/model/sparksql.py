@@ -112,6 +112,11 @@ def _refuse_what_never_works(text: str, tree: exp.Expression) -> None:
                 fix="Use current_timestamp(), which is the tick's time: cast(current_timestamp() as date).",
             )
     for part in tree.find_all(*_NOT_ONE_ROW):
+        if isinstance(part, exp.Star):
+            raise ExpressionError(
+                f"* in {text!r} stands for every column, where one value is needed.",
+                fix="Name the columns: .select('user', 'amount').",
+            )
         raise ExpressionError(
             f"{part.sql(dialect='spark')} in {text!r} is not about one row.",
             fix="Aggregate in a window stage: .window(...).aggregate(...).",
