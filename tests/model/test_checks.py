@@ -219,6 +219,26 @@ def test_check_allows_it(what: str) -> None:
     assert problems(ALLOWED[what]()) == []
 
 
+def first_fix(stream: sl.Stream) -> str:
+    with pytest.raises(CheckFailed) as failed:
+        stream.flow.check()
+    return failed.value.problems[0].fix
+
+
+def test_a_key_that_panes_have_too_is_renamed_by_what_fits_it() -> None:
+    kinds = orders("op string, window_start string, at timestamp")
+    fix = first_fix(kinds.key_by("op").window(MINUTES).aggregate("one", n=sl.Count()))
+    assert fix == "Key by it under another name: .with_column('event_op', 'op').key_by('event_op')."
+    fix = first_fix(stage().key_by("window_start").window(HOURS).aggregate("two", n=sl.Count()))
+    assert "or group by window, with SameWindow()." in fix
+
+
+def test_a_column_that_a_side_output_adds_is_renamed_where_it_can_be() -> None:
+    kept = orders("kept int, at timestamp").key_by().window(MINUTES).aggregate("one", n=sl.Count()).late
+    assert ".select('kept as event_kept', ...)" in first_fix(kept)
+    assert "in the schema of the source, such as event_raw" in first_fix(orders("raw string, at timestamp").rejected)
+
+
 def test_check_says_everything_at_once() -> None:
     flow = sl.Flow("f")
     source = flow.source("orders", sl.Rows(schema=SCHEMA), time="att")

@@ -22,7 +22,7 @@ from strandline.model.flow import (
     WithColumnNode,
 )  # fmt: skip
 from strandline.model.lineage import schema_of, shown_type, side_columns
-from strandline.model.panes import HIDDEN, RESERVED
+from strandline.model.panes import HIDDEN, RESERVED, WINDOW_COLUMNS
 from strandline.model.syntax import OutsideSubset
 from strandline.model.triggers import OnEvent, When, walk
 from strandline.model.types import Schema, Type
@@ -65,8 +65,14 @@ def _side(node: SideNode) -> Problems:
         if own is not None and name in own:
             yield DescriptionError(
                 f"The {node.side} rows of {node.parent.name!r} would have two columns {name!r}: its own, and the one that is added.",
-                fix=f"Rename the event's before the stage, with .select('{name} as event_{name}', ...).",
+                fix=_how_to_rename(node, name),
             )
+
+
+def _how_to_rename(node: SideNode, name: str) -> str:
+    if isinstance(node.parent, SourceNode):  # nothing can stand between a source and what it rejects
+        return f"Call it otherwise in the schema of the source, such as event_{name}."
+    return f"Rename the event's before the stage, with .select('{name} as event_{name}', ...)."
 
 
 def _source(node: SourceNode) -> Problems:
@@ -121,7 +127,8 @@ def _key_columns(stage: StageNode, schema: Schema) -> Problems:
         if key in RESERVED:
             yield DescriptionError(
                 f"The stage {stage.name!r} is keyed by {key!r}, a column that its own panes have too.",
-                fix="Use SameWindow() to group by window; or rename it first, with .with_column('minute', 'window_start').",
+                fix=f"Key by it under another name: .with_column('event_{key}', '{key}').key_by('event_{key}')"
+                + ("; or group by window, with SameWindow()." if key in dict(WINDOW_COLUMNS) else "."),
             )
         if key not in schema:
             yield DescriptionError(
