@@ -185,6 +185,15 @@ def test_it_is_refused_with_what_is_wrong_and_a_fix(what: str) -> None:
     assert "<class" not in str(caught.value)
 
 
+def test_a_policy_of_ones_own_is_told_what_to_derive_from() -> None:
+    class Own:
+        def update(self, stats: Any, state: Any) -> Any:
+            return state.greatest
+
+    with pytest.raises(StrandlineError, match=r"derive your own from sl\.Policy"):
+        orders(watermark=Own())
+
+
 def test_the_nearest_type_is_offered() -> None:
     with pytest.raises(StrandlineError, match="Did you mean 'string'"):
         sl.Schema.of("user strng")

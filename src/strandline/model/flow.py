@@ -83,7 +83,8 @@ class Flow:
         policy = Bounded("0s") if watermark is None else watermark
         if not isinstance(policy, Policy):
             raise DescriptionError(
-                f"watermark={told(watermark)} is no watermark policy.", fix="Write watermark=sl.Bounded('20s')."
+                f"watermark={told(watermark)} is no watermark policy.",
+                fix="Write watermark=sl.Bounded('20s'); derive your own from sl.Policy, with update(self, stats, state).",
             )
         node = SourceNode(name=name, source=source, time=time, watermark=policy)
         self.add(node)
