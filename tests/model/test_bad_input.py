@@ -71,6 +71,7 @@ WINDOWS: dict[str, Callable[[], Any]] = {
     "'Europe/Berln' is not known": lambda: sl.Tumbling("1d", zone="Europe/Berln"),
     "does not follow a calendar": lambda: sl.Tumbling("1h", zone="Europe/Berlin"),
     "zone= and zone_column= are both given": lambda: sl.Tumbling("1d", zone="UTC", zone_column="zone"),
+    "Hopping windows need every=": lambda: sl.Hopping("1m"),
     "A hop of 2m is longer than the window of 1m": lambda: sl.Hopping("1m", every="2m"),
     "every='0s' is not positive": lambda: sl.Hopping("1m", every="0s"),
     "'1mo' cannot be read": lambda: sl.Hopping("1mo", every="1d"),
@@ -96,6 +97,7 @@ TRIGGERS: dict[str, Callable[[], Any]] = {
     "not the class Never itself": lambda: sl.Repeatedly(sl.Never),  # type: ignore[arg-type]
     "AfterAny takes triggers, not [": lambda: sl.AfterAny([sl.AfterCount(1)]),  # type: ignore[arg-type]
     "AfterAll needs at least one": sl.AfterAll,
+    "AfterWatermark takes triggers by name": lambda: sl.AfterWatermark(sl.AfterCount(1)),  # type: ignore[arg-type]
     "from 1, not 0": lambda: sl.AfterCount(0),
     "from 1, not 1.5": lambda: sl.AfterCount(1.5),  # type: ignore[arg-type]
     "exact='no' is neither": lambda: sl.AfterCount(3, exact="no"),  # type: ignore[arg-type]
@@ -143,6 +145,9 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "* in '*' stands for every column": lambda: orders().select("*"),
     "gives another answer each time": lambda: orders().where("rand() > 0.5"),
     ".transform() takes a function": lambda: orders().transform("x"),  # type: ignore[arg-type]
+    ".window() stands behind .key_by()": lambda: orders().window(MINUTES),
+    ".aggregate() stands behind .window()": lambda: orders().key_by("user").aggregate("s", n=sl.Count()),
+    "aggregate() stands behind .window()": lambda: orders().aggregate("s", n=sl.Count()),
     "Only a source and a stage reject rows": lambda: orders().where("amount > 1").rejected,
 }
 FLOWS: dict[str, Callable[[], Any]] = {
@@ -157,7 +162,7 @@ FLOWS: dict[str, Callable[[], Any]] = {
     "advance_when_idle='no' is neither": lambda: sl.Bounded("1s", advance_when_idle="no"),  # type: ignore[arg-type]
     "buckets='4' is out of range": lambda: sl.Flow("f", buckets="4"),  # type: ignore[arg-type]
     "[1, 2] is no source": lambda: source([1, 2]),
-    "time=None names no column": lambda: orders(time=None),
+    "time=None names no column": lambda: sl.Flow("f").source("s", sl.Rows(schema="at timestamp")),
     "time=the class Arrival itself": lambda: orders(time=sl.Arrival),
     "watermark=the class Bounded itself": lambda: orders(watermark=sl.Bounded),
     "watermark='20s' is no watermark policy": lambda: orders(watermark="20s"),

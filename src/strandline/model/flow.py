@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from strandline.errors import DescriptionError, told
 from strandline.model.aggregates import BUILT_IN, Aggregate, AnyAggregate
@@ -68,8 +68,10 @@ class Flow:
                 f"buckets={self.buckets!r} is out of range.", fix="Give 1 to 65536; 64 suits most flows."
             )
 
-    def source(self, name: str, source: Source, *, time: str | Arrival, watermark: Policy | None = None) -> Stream:
-        """Read a source; `time` names the column of event time."""
+    def source(
+        self, name: str, source: Source, *, time: str | Arrival | None = None, watermark: Policy | None = None
+    ) -> Stream:
+        """Read a source; `time` names the column of event time, and is never guessed."""
         _named("source", name)
         if not isinstance(getattr(source, "schema", None), Schema):
             raise DescriptionError(
@@ -78,7 +80,8 @@ class Flow:
             )
         if not isinstance(time, str | Arrival):
             raise DescriptionError(
-                f"time={told(time)} names no column.", fix="Name the column of event time, or write time=sl.Arrival()."
+                f"time={told(time)} names no column.",
+                fix="Name the column of event time, such as time='at', or write time=sl.Arrival().",
             )
         policy = Bounded("0s") if watermark is None else watermark
         if not isinstance(policy, Policy):
@@ -168,6 +171,17 @@ class Stream:
                     fix="Write .key_by('user', 'country'); compute a key first with .with_column('key', '...').",
                 )
         return Keyed(self, columns)
+
+    def window(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Nothing, but to say what is missing: windows are kept by key."""
+        raise DescriptionError(
+            ".window() stands behind .key_by().",
+            fix="Write .key_by('user').window(...); .key_by() without columns makes all rows one group.",
+        )
+
+    def aggregate(self, *_given: Any, **_aggregates: Any) -> NoReturn:
+        """Nothing, but to say what is missing."""
+        raise _without_a_window()
 
     def sink(
         self,
@@ -265,6 +279,10 @@ class Keyed:
             timestamp=timestamp, coalesce=coalesce, allow_loss=allow_loss,
         )  # fmt: skip
 
+    def aggregate(self, *_given: Any, **_aggregates: Any) -> NoReturn:
+        """Nothing, but to say what is missing: an aggregate is of a window."""
+        raise _without_a_window()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windowed:
@@ -298,6 +316,13 @@ class Windowed:
         )  # fmt: skip
         stream.flow.add(node)
         return Stage(stream.flow, node)
+
+
+def _without_a_window() -> DescriptionError:
+    return DescriptionError(
+        ".aggregate() stands behind .window().",
+        fix="Write .key_by('user').window(sl.Tumbling('1m')).aggregate(...); sl.Global() is one window for all time.",
+    )
 
 
 def _named(what: str, name: str) -> None:

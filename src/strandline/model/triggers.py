@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from strandline.errors import DescriptionError, told
 from strandline.model.options import require_boolean
@@ -37,8 +37,15 @@ class AfterWatermark:
     early: Trigger | None = None
     late: Trigger | None = None
 
-    def __post_init__(self) -> None:
-        _triggers("AfterWatermark", *(t for t in (self.early, self.late) if t is not None))
+    def __init__(self, *unnamed: NoReturn, early: Trigger | None = None, late: Trigger | None = None) -> None:
+        if unnamed:
+            raise DescriptionError(
+                "AfterWatermark takes triggers by name: before the watermark, or after it?",
+                fix="Write AfterWatermark(early=AfterCount(100)), or late=AfterCount(100).",
+            )
+        _triggers("AfterWatermark", *(t for t in (early, late) if t is not None))
+        object.__setattr__(self, "early", early)
+        object.__setattr__(self, "late", late)
 
 
 @dataclass(frozen=True, slots=True)

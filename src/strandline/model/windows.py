@@ -114,8 +114,17 @@ class Hopping:
     offset: Span = Span(0)
 
     def __init__(
-        self, size: str | timedelta | Span, *, every: str | timedelta | Span, offset: str | timedelta | Span = Span(0)
+        self,
+        size: str | timedelta | Span,
+        *,
+        every: str | timedelta | Span | None = None,
+        offset: str | timedelta | Span = Span(0),
     ) -> None:
+        if every is None:
+            raise DescriptionError(
+                "Hopping windows need every=: how long after one the next starts.",
+                fix="Write Hopping('1m', every='10s'); Tumbling('1m') for windows that adjoin.",
+            )
         size, every = _positive(size, "size"), _positive(every, "every")
         if every > size:
             raise DescriptionError(
