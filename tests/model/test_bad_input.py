@@ -10,6 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline.errors import StrandlineError
+from tests.model.checking import Plain
 
 MINUTES = sl.Tumbling("1m")
 NEGATIVE = timedelta(seconds=-1)
@@ -25,6 +26,17 @@ class Column:
 def orders(**options: Any) -> sl.Stream:
     source = sl.Rows(schema="user string, amount double, at timestamp")
     return sl.Flow("f").source("orders", source, **{"time": "at", **options})
+
+
+class Shift(sl.CustomWindow):
+    longest = "8h"  # type: ignore[assignment]
+
+    def assign(self, time: sl.Instant, row: Any) -> list[tuple[int, int]]:
+        return [(time, time + 1)]
+
+
+class Chosen(Plain):
+    where = 3  # type: ignore[assignment]
 
 
 def windowed(window: Any = MINUTES, **options: Any) -> Any:
@@ -84,6 +96,7 @@ WINDOWS: dict[str, Callable[[], Any]] = {
     "inclusive='no' is neither True nor False": lambda: sl.Session("1m", inclusive="no"),  # type: ignore[arg-type]
     "coalesce='no' is neither": lambda: windowed(coalesce="no"),
     "allow_loss='no' is neither": lambda: windowed(allow_loss="no"),
+    "`longest` of Shift is '8h', no span": lambda: windowed(Shift()),
     "the class Tumbling itself is no window": lambda: windowed(sl.Tumbling),
     "'1m' is no window": lambda: windowed("1m"),
     "mode='retract' is not known": lambda: windowed(mode="retract"),
@@ -117,6 +130,7 @@ AGGREGATES: dict[str, Callable[[], Any]] = {
     "Ewma takes the name": lambda: sl.Ewma(3, half_life="1m"),  # type: ignore[arg-type]
     "where= of Count takes text": lambda: sl.Count(where=Column()),  # type: ignore[arg-type]
     "by= of TopK takes text": lambda: sl.TopK("user", 3, by=Column()),  # type: ignore[arg-type]
+    "`where` of Chosen takes a text expression": lambda: windowed().aggregate("s", n=Chosen()),
     "exact=0 is neither": lambda: sl.Sum("amount", exact=0),  # type: ignore[arg-type]
     "population='no' is neither": lambda: sl.Variance("amount", population="no"),  # type: ignore[arg-type]
     "population=None is neither": lambda: sl.StdDev("amount", population=None),  # type: ignore[arg-type]

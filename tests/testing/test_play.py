@@ -325,6 +325,9 @@ def test_nothing_played_is_an_empty_list() -> None:
         lambda: Events({"user": "ann"}),  # type: ignore[arg-type]
         lambda: Tick(5),  # type: ignore[arg-type]
         lambda: Tick([Events([]), {"user": "ann"}]),  # type: ignore[list-item]
+        lambda: Events([], partition="a"),  # type: ignore[arg-type]
+        lambda: Events([], partition=-1),
+        lambda: Events([], policy="no"),  # type: ignore[arg-type]
         lambda: Watermark("noon"),
         lambda: Tick(processing_time="2026-01-01T12:00:00"),
     ],

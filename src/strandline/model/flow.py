@@ -255,6 +255,12 @@ class Keyed:
                 f"{told(window)} is no window.",
                 fix="Write sl.Tumbling('1m'), with brackets, or subclass sl.CustomWindow.",
             )
+        if isinstance(window, CustomWindow) and not isinstance(window.longest, Span | None):
+            name = type(window).__name__
+            raise DescriptionError(
+                f"`longest` of {name} is {told(window.longest)}, no span.",
+                fix=f"Write longest = sl.Span.of('8h') in {name}, or leave it out.",
+            )
         trigger = AfterWatermark() if trigger is None else trigger
         if not isinstance(trigger, KINDS):
             raise DescriptionError(
@@ -308,6 +314,8 @@ class Windowed:
                 raise DescriptionError(
                     f"{column}={told(aggregate)} is no aggregate.", fix="Write sl.Sum('amount'), with brackets."
                 )
+            if aggregate.where is not None:  # a user's own aggregate may say anything
+                require_text(f"`where` of {type(aggregate).__name__}", aggregate.where)
         stream = self.keyed.stream
         node = StageNode(
             name=name, parent=stream.node, keys=self.keyed.keys, window=self.window, trigger=self.trigger,

@@ -40,6 +40,12 @@ class Events:
     def __init__(self, rows: Sequence[Row], partition: int = 0, policy: bool = False) -> None:
         if isinstance(rows, Mapping) or not isinstance(rows, Sequence):
             raise TranscriptError(f"Events takes a list of rows, not {rows!r}.", fix="Write Events([{...}, {...}]).")
+        if not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
+            raise TranscriptError(f"partition={partition!r} is no partition.", fix="Number partitions from 0.")
+        if not isinstance(policy, bool):
+            raise TranscriptError(
+                f"policy={policy!r} is neither True nor False.", fix="Write policy=True, or leave it out."
+            )
         for name, value in (("rows", tuple(rows)), ("partition", partition), ("policy", policy)):
             object.__setattr__(self, name, value)
 
