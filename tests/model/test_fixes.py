@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import strandline as sl
 from strandline.errors import CheckFailed
+from strandline.testing import Tick, Watermark, play
 from tests.model.checking import (
     COUNTED,
     HOPS,
@@ -21,29 +22,34 @@ from tests.model.checking import (
     stage,
 )
 
-LEAVES = st.sampled_from(
+BEFORE_THE_CLOSE = st.sampled_from(
     [
         sl.AfterCount(1),
+        sl.AfterCount(4),
         sl.AfterCount(3, exact=True),
-        sl.AfterProcessingTime("90s"),
-        sl.AfterProcessingTime(aligned_to="1m"),
+        sl.AfterProcessingTime("2s"),
+        sl.AfterProcessingTime(aligned_to="5s"),
         sl.When("total > 3", crossing=True),
+        sl.When("total = 2 or total = 7"),
         sl.OnEvent("user = 'ann'"),
-        sl.AfterClose(),
         sl.Never(),
-        sl.AfterWatermark(),
     ]
 )
-TRIGGERS = st.recursive(
-    LEAVES,
-    lambda part: st.one_of(
+LEAVES = BEFORE_THE_CLOSE | st.sampled_from([sl.AfterClose(), sl.AfterWatermark()])
+
+
+def composed(part: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    several = st.lists(part, min_size=1, max_size=3)
+    return st.one_of(
         st.builds(sl.Repeatedly, part),
         st.builds(sl.OrFinally, part, part),
-        st.builds(sl.AfterWatermark, early=st.none() | part, late=st.none() | part),
-        st.lists(part, min_size=1, max_size=3).flatmap(
-            lambda parts: st.sampled_from([sl.AfterAny, sl.AfterAll, sl.AfterEach]).map(lambda kind: kind(*parts))
-        ),
-    ),
+        st.builds(lambda kind, parts: kind(*parts), st.sampled_from([sl.AfterAny, sl.AfterAll, sl.AfterEach]), several),
+    )
+
+
+TRIGGERS = st.recursive(
+    LEAVES,
+    lambda part: composed(part) | st.builds(sl.AfterWatermark, early=st.none() | part, late=st.none() | part),
     max_leaves=5,
 )
 KINDS_OF_WINDOWS = st.sampled_from([MINUTES, HOPS, sl.Session("1m"), sl.Global(), sl.Global(ttl="1h"), Unbounded()])
@@ -80,17 +86,44 @@ def test_who_follows_the_fix_of_a_trigger_that_loses_events_is_let_through(
             assert problems(stage(window, trigger=mended, lateness=lateness)) == []
 
 
+def shown(trigger: Any, steps: list[Any]) -> list[list[int]]:
+    panes = play(stage(sl.Tumbling("1h"), aggregates={"total": sl.Sum("n")}, trigger=trigger, allow_loss=True), steps)
+    return [[pane["total"] for pane in tick] for tick in panes]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.recursive(BEFORE_THE_CLOSE, composed, max_leaves=4), st.integers(3, 20))
+def test_who_follows_the_fix_sees_what_the_trigger_shows_until_it_ends_and_then_loses_nothing(
+    trigger: Any, events: int
+) -> None:
+    try:
+        stage(sl.Tumbling("1h"), trigger=trigger).flow.check()
+    except CheckFailed as failed:
+        (problem,) = failed.problems
+        moments = [f"2026-01-01T12:00:{second:02}Z" for second in range(events)]
+        coming = [Tick([{"user": "ann", "n": 1, "at": at}], processing_time=at) for at in moments]
+        steps = [*coming, Watermark("2026-01-01T13:00:00Z")]
+        before = shown(trigger, steps)[:-1]
+        ended = max((number for number, panes in enumerate(before, 1) if panes), default=0)
+        for mended in offered(problem.fix, trigger):
+            after = shown(mended, steps)
+            assert after[:ended] == before[:ended]
+            assert [panes for panes in after if panes][-1][-1] == events
+
+
 @pytest.mark.parametrize(
     ("trigger", "options", "fix"),
     [
-        (sl.AfterCount(3), {}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose())), or trigger=AfterWatermark(early=AfterCount(3))"),
-        (COUNTED, {}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose())), or trigger=AfterWatermark(early=AfterCount(3))"),
-        (COUNTED, {"window": sl.Global()}, "trigger=Repeatedly(AfterAny(AfterCount(3), AfterClose()))"),
+        (sl.AfterCount(3), {}, "trigger=OrFinally(Repeatedly(AfterCount(3)), AfterClose()), or trigger=AfterWatermark(early=AfterCount(3))"),
+        (COUNTED, {}, "trigger=OrFinally(Repeatedly(AfterCount(3)), AfterClose()), or trigger=AfterWatermark(early=AfterCount(3))"),
+        (COUNTED, {"window": sl.Global()}, "trigger=OrFinally(Repeatedly(AfterCount(3)), AfterClose())"),
+        (sl.AfterEach(sl.AfterCount(1), sl.AfterCount(9)), {"window": sl.Global()},
+         "trigger=OrFinally(AfterEach(AfterCount(1), Repeatedly(AfterCount(9))), AfterClose())"),
         (sl.Never(), {}, "trigger=AfterClose(), or trigger=AfterWatermark()"),
         (sl.AfterWatermark(), {"window": sl.Global(ttl="1h")}, "trigger=AfterClose()"),
-        (sl.AfterWatermark(late=COUNTED), {"lateness": "1m"}, "late=AfterAny(AfterCount(3), AfterClose())"),
+        (sl.AfterWatermark(late=COUNTED), {"lateness": "1m"}, "late=OrFinally(Repeatedly(AfterCount(3)), AfterClose())"),
         (sl.AfterWatermark(late=sl.When("total > 3 and user <> 'somebody with quite a long name'")), {"lateness": "1m"},
-         "late=AfterAny(<what late= is now>, AfterClose())"),
+         "late=OrFinally(Repeatedly(<what late= is now>), AfterClose())"),
     ],
 )  # fmt: skip
 def test_the_fix_of_a_trigger_that_loses_events_can_be_copied(trigger: Any, options: Any, fix: str) -> None:

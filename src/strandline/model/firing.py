@@ -123,20 +123,22 @@ def _literal(value: object) -> str:
 def without_loss(trigger: Trigger, *, endless: bool) -> list[str]:
     """What to write in place of a trigger that ends or can lose events; `endless`: the windows have no end.
 
-    Law: none of them ends, and each is sure to show what is new at the close.
+    Law: none of them ends, and each is sure to show what is new at the close; before, and until the trigger itself would
+    have ended, each shows what the trigger shows.
 
     >>> without_loss(AfterCount(3), endless=False)
-    ['Repeatedly(AfterAny(AfterCount(3), AfterClose()))', 'AfterWatermark(early=AfterCount(3))']
+    ['OrFinally(Repeatedly(AfterCount(3)), AfterClose())', 'AfterWatermark(early=AfterCount(3))']
+    >>> without_loss(AfterEach(AfterCount(1), AfterCount(9)), endless=True)
+    ['OrFinally(AfterEach(AfterCount(1), Repeatedly(AfterCount(9))), AfterClose())']
     """
     if isinstance(trigger, AfterWatermark):  # without an end of the window, only early= ever speaks
-        repeated, name = trigger.early or Never(), "what early= is now"
+        early, name = trigger.early or Never(), "what early= is now"
     else:
-        repeated, name = trigger, "what trigger= is now"
-    closing = or_at_close(repeated, name)
-    offered = [closing if closing == "AfterClose()" else f"Repeatedly({closing})"]
+        early, name = _at_its_last_step(trigger), "what trigger= is now"
+    offered = [or_at_close(early, name)]
     if not endless:
         offered.append(
-            "AfterWatermark()" if isinstance(repeated, Never) else f"AfterWatermark(early={_part(repeated, name)})"
+            "AfterWatermark()" if isinstance(early, Never) else f"AfterWatermark(early={_part(early, name)})"
         )
     return offered
 
@@ -144,10 +146,30 @@ def without_loss(trigger: Trigger, *, endless: bool) -> list[str]:
 def or_at_close(trigger: Trigger, name: str) -> str:
     """A trigger that repeats, and shows the rest at the close; one too long to print is called by a name.
 
+    Not Repeatedly(AfterAny(trigger, AfterClose())): an AfterAny ends with the first firing of a part, so a sequence would
+    start anew before it came to its second step.
+
     >>> or_at_close(Repeatedly(AfterCount(3)), "this")
-    'AfterAny(AfterCount(3), AfterClose())'
+    'OrFinally(Repeatedly(AfterCount(3)), AfterClose())'
     """
-    return "AfterClose()" if isinstance(trigger, Never) else f"AfterAny({_part(trigger, name)}, AfterClose())"
+    if isinstance(trigger, Never):
+        return "AfterClose()"
+    part = _part(trigger, name)
+    return f"OrFinally({part if _stays(trigger) else f'Repeatedly({part})'}, AfterClose())"
+
+
+def _at_its_last_step(trigger: Trigger) -> Trigger:
+    """A sequence that goes on with its last step, if it is short enough to print; any other trigger as it is."""
+    if not isinstance(trigger, AfterEach) or _stays(trigger):
+        return trigger
+    *before, last = trigger.triggers
+    going_on = AfterEach(*before, Repeatedly(last))
+    return going_on if len(written(going_on)) <= SHORT else trigger
+
+
+def _stays(trigger: Trigger) -> bool:
+    """Whether a trigger is a sequence whose last step never ends."""
+    return isinstance(trigger, AfterEach) and isinstance(trigger.triggers[-1], Repeatedly | AfterClose | Never)
 
 
 def _part(trigger: Trigger, name: str) -> str:
