@@ -34,6 +34,8 @@ from tests.model.checking import (
 REFUSED: dict[str, Any] = {
     # columns
     "keyed by 'usr', which is not there": lambda: stage(keys=("usr",)),
+    "stage 'one' is keyed by 'usr', which": lambda: stage(
+        keys=("usr",), trigger=sl.AfterWatermark(early=sl.When("total > 3"))),
     "keyed by 'user' twice": lambda: stage(keys=("user", "user")),
     "keyed by 'tags' of type array<string>": lambda: stage(keys=("tags",)),
     "keyed by 'window_start', a column that its own panes have": lambda: stage().key_by("window_start").window(

@@ -210,7 +210,7 @@ def asked_columns(stage: StageNode, schema: Schema) -> Schema:
     """What a `When` may speak of: the keys, the window and the aggregates as they would be shown."""
     stamp = Type.of("timestamp")
     return Schema((
-        *((key, schema[key]) for key in stage.keys), ("window_start", stamp), ("window_end", stamp),
+        *((key, schema.require(key, f"The key of stage {stage.name!r}")) for key in stage.keys), ("window_start", stamp), ("window_end", stamp),
         *((name, shown_type(stage, aggregate, schema)) for name, aggregate in stage.aggregates),
     ))  # fmt: skip
 
