@@ -90,6 +90,8 @@ def test_a_short_time_is_a_time_of_the_first_of_january_2026(short: Any, long: A
         ("{name: [", "cannot be read as YAML"),
         ("name: x\nshows: y\n", "has no 'source'"),
         (SOURCE + "tick: []", "has 'tick', which is not known"),
+        (SOURCE.replace("name: x", "name: 3"), "name is 3, no text"),
+        ("{name: x, shows: y, source: {schema: at timestamp, time: -1}}", "source: time is -1, no text"),
         (SOURCE + "name: z", "the key 'name' stands twice"),
         (SOURCE + "ticks: [{events: [{user: a, user: b}]}]", "the key 'user' stands twice"),
         (SOURCE + "books: {events: {rows: 1}, 'events': {}}", "the key 'events' stands twice"),
@@ -104,12 +106,33 @@ def test_a_document_that_cannot_be_understood_is_refused_by_name(text: str, said
 @pytest.mark.parametrize(
     ("rest", "said"),
     [
-        ("flow: [{wehre: x}]", "cannot `wehre: x`"),
+        ("flow: [{wehre: x}]", "step 1 of the flow has 'wehre', which is not known"),
         ("flow: [where]", "is no step of a flow"),
-        ("flow: [{side: late}]", "cannot `side: late`"),
+        ("flow: [{side: late}]", "step 1 of the flow: Only a stage has late rows"),
+        ("flow: [{side: lte}]", "step 1 of the flow: There is no side 'lte'"),
+        ("flow: [{where: amount > 3}, {side: rejected}]", "step 2 of the flow: Only a source and a stage reject rows"),
         ("flow: [{stage: {windw: x}}]", "has 'windw'"),
         ("flow: [{stage: {aggregates: {}}}]", "has no 'window'"),
-        ("flow: [{stage: {window: 5}}]", "is no text"),
+        ("flow: [{stage: {window: 5}}]", "step 1 of the flow, stage: window is 5, no text"),
+        ("flow: [{stage: {aggregates: [n]}}]", "stage: aggregates is ['n'], no mapping"),
+        ("flow: [{stage: {aggregates: {1: Count()}}}]", "stage: aggregates is {1: 'Count()'}, no mapping"),
+        ("flow: [{stage: {key_by: .nan}}]", "stage: key_by is nan, no list of texts"),
+        ("flow: [{select: [1]}]", "step 1 of the flow: select is [1], no list of texts"),
+        ("flow: [{with_column: b = 2}]", "step 1 of the flow: with_column is 'b = 2', no mapping"),
+        ("flow: [{stage: {window: 'Tumbling(5)', aggregates: {n: Count()}}}]", "step 1 of the flow: A span must be"),
+        ("flow: true", "flow is True, no list"),
+        ("ticks:", "ticks is empty, no list"),
+        ("ticks: [5]", "tick 1 is 5, no mapping"),
+        ("ticks: [{}, {events: }]", "tick 2: events is empty, no list of rows"),
+        ("ticks: [{events: {user: ann}}]", "tick 1: events is {'user': 'ann'}, no list of rows"),
+        ("ticks: [{events: {a: []}}]", "tick 1: partition='a' is no partition"),
+        ("ticks: [{panes: }]", "tick 1: panes is empty, no list of rows"),
+        ("ticks: [{crash: 1}]", "tick 1: crash is 1, no boolean"),
+        ("ticks: [{reaches: [12:01]}]", "tick 1: An instant must be"),
+        ("ticks: [{watermark: }]", "tick 1: An instant must be"),
+        ("ticks: [{}, {panes: [{amount: one}]}]", "tick 2: panes, 'amount': 'one' is no bigint"),
+        ("check_fails: {a: 1}", "check_fails is {'a': 1}, no text"),
+        ("must_fail: 3", "must_fail is 3, no text"),
         ("ticks: [{event: []}]", "has 'event'"),
         ("ticks: [{events: [5]}]", "5 is no row"),
         ("ticks: [{events: [[ann, 1, 12:00, 2]]}]", "more values than columns"),
@@ -156,6 +179,12 @@ def test_rows_compare_on_the_columns_that_are_given() -> None:
     assert found(events + "    panes: [{}]") != []
 
 
+def test_one_key_and_one_column_need_no_list() -> None:
+    ticks = "ticks:\n  - {events: [[ann, 1, 12:00]], watermark: 12:01, panes: [{user: ann, total: 1}]}\n"
+    assert found(ticks, FLOW.replace("[user]", "user")) == []
+    assert found("ticks: [{events: [[ann, 1, 12:00]], panes: [{user: ann}]}]", "flow: [{select: user}]\n") == []
+
+
 def test_what_differs_is_told_by_tick_with_both_sides() -> None:
     told = found("ticks:\n  - {events: [[ann, 1, 12:00]], watermark: 12:01}\n")
     assert told[0] == "tick 1: panes: expected 0, shown 1"
@@ -197,7 +226,7 @@ def test_nan_is_equal_to_nan_and_true_is_not_one() -> None:
     source = "{name: x, shows: y, source: {schema: 'p double, b boolean, at timestamp'}, "
     ticks = "ticks: [{events: [[.nan, true, 12:00]], panes: [{p: .nan, b: true}]}]}"
     assert differences(read_transcript(source + ticks)) == []
-    with pytest.raises(sl.DescriptionError, match="1 is no boolean"):
+    with pytest.raises(sl.TranscriptError, match="tick 1: panes, 'b': 1 is no boolean"):
         differences(read_transcript(source + ticks.replace("b: true", "b: 1")))
 
 

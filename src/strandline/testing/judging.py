@@ -16,8 +16,9 @@ from strandline.model.types import Schema, Type
 from strandline.model.values import checked_value
 from strandline.testing.play import play
 from strandline.testing.results import Books, PlayedTick, Shown
+from strandline.testing.shapes import known_names, placed, tick_place
 from strandline.testing.steps import Crash, Step
-from strandline.testing.transcripts import Expected, Transcript, known_names, typed
+from strandline.testing.transcripts import Expected, Transcript, typed
 
 Given = Mapping[str, Any]
 
@@ -51,11 +52,10 @@ def differences(transcript: Transcript, *, runner: str = "oracle", crash: bool =
         steps += [tick.step, Crash()] if crash or tick.crash else [tick.step]
     played = play(stream, steps, runner=runner, **options)
     comparison = _Comparison(stream)
-    found = [
-        f"tick {number}: {difference}"
-        for number, (tick, place) in enumerate(zip(ticks, places, strict=True), 1)
-        for difference in comparison.tick(tick, played.ticks[place])
-    ]
+    found = []
+    for number, (tick, place) in enumerate(zip(ticks, places, strict=True), 1):
+        with placed(tick_place(number)):
+            found += [f"{tick_place(number)}: {each}" for each in comparison.tick(tick, played.ticks[place])]
     unused = {node.name: Books() for node in lineage(stream.node) if isinstance(node, StageNode | SourceNode)}
     return found + _books(transcript.document.get("books", {}), unused | played.books)
 

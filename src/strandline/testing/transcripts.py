@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from strandline.errors import DescriptionError, TranscriptError, did_you_mean
+from strandline.errors import TranscriptError, did_you_mean
 from strandline.model.flow import Flow, SourceNode, Stage, Stream, lineage
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
 from strandline.sources.rows import Rows
 from strandline.testing.constructors import PUBLIC, Constructors, construct
+from strandline.testing.shapes import flow_place, placed, require_shape, tick_place
 from strandline.testing.steps import Events, Tick
 
 DAY: Final = "2026-01-01"
 _SHORT: Final = re.compile(r"(\d{1,2}):(\d\d)(:\d\d(?:\.\d+)?)?")
 _INSTANTS: Final = {"before all time": Instant.BEFORE_ALL_TIME, "end of time": Instant.END_OF_TIME}
-_DOCUMENT: Final = ("name", "shows", "source", "flow", "ticks", "books", "must_fail", "check_fails")
-_SOURCE: Final = ("name", "schema", "time", "watermark")
-_STAGE: Final = (
-    "name", "key_by", "window", "trigger", "lateness", "mode", "on_time", "timestamp", "coalesce", "allow_loss",
-    "aggregates",
-)  # fmt: skip
-_TICK: Final = (
-    "events", "policy", "watermark", "processing_time", "crash", "panes", "late", "rejected", "replaced", "reaches",
-)  # fmt: skip
+_PLAIN_OPTIONS: Final = ("lateness", "mode", "on_time", "timestamp", "coalesce", "allow_loss")
 
 
 class _Loader(yaml.SafeLoader):
@@ -92,63 +85,55 @@ class Transcript:
 
     def stream(self) -> Stream:
         """The stream that the flow ends with."""
-        given = known_names(self.document["source"], _SOURCE, "source")
-        options = {"watermark": self.make(given["watermark"])} if "watermark" in given else {}
-        time = given.get("time", "at")
-        stream: Stream = Flow("transcript").source(
-            given.get("name", "events"),
-            Rows(schema=_need(given, "schema", "source")),
-            time=self.make(time) if "(" in time else time,
-            **options,
-        )
-        for work in self.document.get("flow", []):
-            stream = self._then(stream, work)
+        with placed("source"):
+            stream = self._source(self.document["source"])
+        for number, step in enumerate(self.document.get("flow", []), 1):
+            with placed(flow_place(number)):
+                stream = self._then(stream, step)
         return stream
 
     def ticks(self) -> list[Expected]:
         """What happens, tick by tick, and what must be shown."""
         source = [*lineage(self.stream().node)][-1]
         assert isinstance(source, SourceNode)
-        return [_tick(tick, source, f"tick {n}") for n, tick in enumerate(self.document.get("ticks", []), 1)]
+        found = []
+        for number, tick in enumerate(self.document.get("ticks", []), 1):
+            with placed(tick_place(number)):
+                found.append(_tick(tick, source))
+        return found
 
-    def make(self, text: Any) -> Any:
+    def make(self, text: str) -> Any:
         """A description from its text."""
-        if not isinstance(text, str):
-            raise TranscriptError(
-                f"{text!r} is no text of a description.", fix='Write it as in Python: Tumbling("1m").'
-            )
         return construct(text, self.constructors)
 
-    def _then(self, stream: Stream, work: Mapping[str, Any]) -> Stream:
-        if not isinstance(work, Mapping) or len(work) != 1:
-            raise TranscriptError(f"{work!r} is no step of a flow.", fix="Write one verb: `- where: amount > 3`.")
-        ((verb, said),) = work.items()
+    def _source(self, said: Mapping[str, Any]) -> Stream:
+        time = said.get("time", "at")
+        return Flow("transcript").source(
+            said.get("name", "events"),
+            Rows(schema=said["schema"]),
+            time=self.make(time) if "(" in time else time,
+            watermark=self.make(said["watermark"]) if "watermark" in said else None,
+        )
+
+    def _then(self, stream: Stream, step: Mapping[str, Any]) -> Stream:
+        ((verb, said),) = step.items()
         if verb == "where":
             return stream.where(said)
         if verb == "select":
-            return stream.select(*said)
+            return stream.select(*_several(said))
         if verb == "with_column":
             for name, expression in said.items():
                 stream = stream.with_column(name, expression)
             return stream
-        if verb == "stage":
-            return self._stage(stream, known_names(said, _STAGE, "stage"))
-        if verb == "side" and said == "late" and isinstance(stream, Stage):
-            return stream.late
-        if verb == "side" and said == "rejected":
-            return stream.rejected
-        known = ("where", "select", "with_column", "stage", "side")
-        raise TranscriptError(f"A flow cannot `{verb}: {said}` here.", fix=did_you_mean(str(verb), known))
+        return self._stage(stream, said) if verb == "stage" else _side(stream, said)
 
     def _stage(self, stream: Stream, said: Mapping[str, Any]) -> Stream:
-        plain = ("lateness", "mode", "on_time", "timestamp", "coalesce", "allow_loss")
-        options = {name: said[name] for name in plain if name in said}
+        options = {name: said[name] for name in _PLAIN_OPTIONS if name in said}
         if "trigger" in said:
             options["trigger"] = self.make(said["trigger"])
-        window = self.make(_need(said, "window", "stage"))
-        aggregates = {name: self.make(text) for name, text in _need(said, "aggregates", "stage").items()}
-        keyed = stream.key_by(*said.get("key_by", ()))
-        return keyed.window(window, **options).aggregate(said.get("name", "stage"), **aggregates)
+        aggregates = {name: self.make(text) for name, text in said["aggregates"].items()}
+        windowed = stream.key_by(*_several(said.get("key_by", []))).window(self.make(said["window"]), **options)
+        return windowed.aggregate(said.get("name", "stage"), **aggregates)
 
 
 def read_transcript(text: str, *, extra: Constructors | None = None, place: str = "The transcript") -> Transcript:
@@ -161,9 +146,7 @@ def read_transcript(text: str, *, extra: Constructors | None = None, place: str 
         document = yaml.load(text, Loader=_Loader)  # derives from SafeLoader
     except yaml.YAMLError as error:
         raise TranscriptError(f"{place} cannot be read as YAML: {error}", fix="See docs/transcripts.md.") from None
-    known_names(document, _DOCUMENT, place)
-    for name in ("name", "shows", "source"):
-        _need(document, name, place)
+    require_shape(document, place)
     return Transcript(
         name=document["name"], shows=document["shows"], document=document, constructors={**PUBLIC, **(extra or {})}
     )
@@ -199,75 +182,57 @@ def _long(value: Any) -> Any:
     return f"{DAY}T{match[1]:0>2}:{match[2]}{match[3] or ':00'}Z" if match else value
 
 
-def _instant(value: Any, place: str) -> Instant:
-    if value in _INSTANTS:
-        return _INSTANTS[value]
-    try:
-        return Instant.of(_long(value))
-    except DescriptionError as error:
-        raise TranscriptError(f"{place}: {error.what}", fix=error.fix) from None
+def _instant(value: Any) -> Instant:
+    named = _INSTANTS.get(value) if isinstance(value, str) else None
+    return Instant.of(_long(value)) if named is None else named
 
 
-def _tick(said: Mapping[str, Any], source: SourceNode, place: str) -> Expected:
-    known_names(said, _TICK, place)
-    times = {
-        name: None if said.get(name) is None else _instant(said[name], place)
-        for name in ("watermark", "processing_time")
-    }
+def _several(said: str | list[str]) -> list[str]:
+    return [said] if isinstance(said, str) else said
+
+
+def _side(stream: Stream, side: str) -> Stream:
+    if side == "rejected":
+        return stream.rejected
+    if side != "late":
+        raise TranscriptError(f"There is no side {side!r}.", fix=did_you_mean(side, ("late", "rejected")))
+    if not isinstance(stream, Stage):
+        raise TranscriptError("Only a stage has late rows.", fix="Write `- side: late` right behind a stage.")
+    return stream.late
+
+
+def _tick(said: Mapping[str, Any], source: SourceNode) -> Expected:
+    times = {name: _instant(said[name]) for name in ("watermark", "processing_time") if name in said}
     reaches = said.get("reaches", {})
     reaches = reaches if isinstance(reaches, Mapping) else {source.name: reaches}
     return Expected(
-        step=Tick(events=_events(said, source.source.schema, place), **times),
+        step=Tick(events=_events(said, source.source.schema), **times),
         crash=said.get("crash", False),
         panes=said.get("panes", ()),
         late=said.get("late", ()),
         rejected=said.get("rejected", ()),
         replaced=said.get("replaced"),
-        reaches={name: _instant(time, place) for name, time in reaches.items()},
+        reaches={name: _instant(time) for name, time in reaches.items()},
     )
 
 
-def _events(said: Mapping[str, Any], schema: Schema, place: str) -> list[Events]:
+def _events(said: Mapping[str, Any], schema: Schema) -> list[Events]:
     """Rows of partition 0, or a mapping of partition to rows."""
     given = said.get("events", [])
     partitions = given if isinstance(given, Mapping) else {0: given}
     policy = said.get("policy", False)
     return [
-        Events([_row(row, schema, place) for row in rows], partition=partition, policy=policy)
+        Events([_row(row, schema) for row in rows], partition=partition, policy=policy)
         for partition, rows in partitions.items()
     ]
 
 
-def _row(row: Any, schema: Schema, place: str) -> Mapping[str, Any]:
+def _row(row: Any, schema: Schema) -> Mapping[str, Any]:
     """A row as a mapping, or as a list of values in the order of the schema."""
     if isinstance(row, list):
         if len(row) > len(schema):
-            raise TranscriptError(
-                f"{place}: the row {row!r} has more values than columns.", fix=f"Columns: {schema.text}."
-            )
+            raise TranscriptError(f"The row {row!r} has more values than columns.", fix=f"Columns: {schema.text}.")
         row = dict(zip(schema, row, strict=False))
     if not isinstance(row, Mapping):
-        raise TranscriptError(
-            f"{place}: {row!r} is no row.", fix="Write {user: ann, at: 12:00:03}, or [ann, 12:00:03]."
-        )
+        raise TranscriptError(f"{row!r} is no row.", fix="Write {user: ann, at: 12:00:03}, or [ann, 12:00:03].")
     return {name: typed(schema[name], value) if name in schema else value for name, value in row.items()}
-
-
-def known_names(said: Any, known: Collection[str], place: str) -> Mapping[str, Any]:
-    """A mapping in which every name is one of the known.
-
-    >>> known_names({"n": 1}, ("n", "total"), "here")
-    {'n': 1}
-    """
-    if not isinstance(said, Mapping):
-        raise TranscriptError(f"{place} is {said!r}, no mapping.", fix=f"It may have: {', '.join(known)}.")
-    for name in said:
-        if name not in known:
-            raise TranscriptError(f"{place} has {name!r}, which is not known.", fix=did_you_mean(str(name), known))
-    return said
-
-
-def _need(said: Mapping[str, Any], name: str, place: str) -> Any:
-    if name not in said:
-        raise TranscriptError(f"{place} has no {name!r}.", fix=f"Add `{name}:`; see docs/transcripts.md.")
-    return said[name]
