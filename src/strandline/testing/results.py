@@ -69,8 +69,9 @@ class PlayedTick:
 class Played(list[list[Shown]]):
     """The rows of the played stream, one list per step; each row a dict of its columns.
 
-    `late`, `rejected` and `replaced` are lists per step too, of all stages (and the source) on the way;
-    `books` are the totals by name; `watermarks` says, per step, where each source and stage stood after it.
+    `late`, `rejected` and `replaced` are lists per step too, of all stages (and the source) on the way; those of one
+    stage alone are shown by playing its side: `play(stage.late, steps)`. `books` are the totals by name; `watermarks`
+    says, per step, where each source and stage stood after it.
     """
 
     def __init__(self, ticks: Iterable[PlayedTick]) -> None:
