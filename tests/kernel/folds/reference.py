@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -142,16 +143,19 @@ def round53(number: Fraction) -> Fraction:
 
 
 def ewma(pairs: list[tuple[int, float]], half_life: int) -> float:
-    weighted = []
+    found = special([x for _, x in pairs])
+    if found is not None:
+        return found
+    weighted, weights = [], []
     for time, x in pairs:
         k, rest = divmod(time, half_life)
         w = float(np.exp2(rest / half_life))
-        weighted.append((x * w, w, k))
-    found = special([xw for xw, _, _ in weighted])
-    if found is not None:
-        return found
-    (above, high), (below, low) = (scaled_total([(w[i], w[2]) for w in weighted]) for i in (0, 1))
-    return nearest(round53(above) / round53(below) * Fraction(2) ** max(-5000, min(5000, high - low)))
+        fraction, exponent = math.frexp(x)
+        weighted.append((fraction * w, k + exponent))
+        weights.append((w, k))
+    (above, high), (below, low) = scaled_total(weighted), scaled_total(weights)
+    mean = nearest(round53(above) / round53(below) * Fraction(2) ** max(-5000, min(5000, high - low)))
+    return max(-sys.float_info.max, min(sys.float_info.max, mean))
 
 
 def scaled_total(values: list[tuple[float, int]]) -> tuple[Fraction, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from decimal import Decimal
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from strandline.errors import DataError
 from strandline.kernel.folds import compile_fold
 from strandline.kernel.folds.rounding import nearest
 from strandline.kernel.groups import Groups
-from strandline.model.aggregates import Mean, Quantile, Sum
+from strandline.model.aggregates import Ewma, Mean, Quantile, Sum
 from strandline.model.types import Schema
 from tests.kernel.folds.playing import fold_rows, merge_parts, show
 from tests.kernel.folds.reference import Row
@@ -36,6 +37,14 @@ def test_a_sum_outside_of_bigint_is_an_error_only_when_shown():
         fold.show(large)
     small = fold.fold(pl.DataFrame({"v": [-(2**63)] * 4}), np.zeros(4, np.int64), None, Groups.of_lengths([4]))
     assert show(fold, merge_parts(fold, [([0], large), ([0], small)])[1]) == [-4]
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, sys.float_info.max, 5e-324])
+def test_an_ewma_of_one_value_over_and_over_is_that_value(value):
+    schema = Schema.of("v double")
+    fold = compile_fold(Ewma("v", half_life="1h"), schema, taking_back=False, mask=None)
+    _, parts = fold_rows(fold, [Row(0, time, value) for time in range(9, 30, 7)], schema)
+    assert show(fold, parts) == [pytest.approx(value, rel=1e-15)]
 
 
 def test_a_sum_outside_of_its_decimal_is_an_error():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -237,6 +238,12 @@ def test_ewma_halves_the_weight_of_a_value_with_each_half_life_however_far_from_
     assert compute(Ewma("x", half_life=Span(10)), entries, Reading()) == pytest.approx(7 * 4 / 5)
     assert compute(Ewma("x", half_life=Span(1)), [entry(8, -(10**15)), entry(3, 10**15)], Reading()) == 3.0
     assert compute(Ewma("x", half_life=Span(1)), [entry(8.0, 0), entry(0.0, 10**15)], Reading()) == 0.0
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, sys.float_info.max, 5e-324])
+def test_ewma_of_one_value_over_and_over_is_that_value_however_near_to_the_end_of_doubles(value: float) -> None:
+    entries = [entry(value, time) for time in range(9, 30, 7)]
+    assert compute(Ewma("x", half_life="1h"), entries, Reading()) == pytest.approx(value, rel=1e-15)
 
 
 class Product(Aggregate):

@@ -14,6 +14,7 @@ from strandline.kernel.folds.rounding import from_slices, nearest, scaled
 from strandline.kernel.groups import Array, Groups
 
 _SLICES = ("top", "s0", "s1", "s2")
+_GREATEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,10 @@ class EwmaFold:
         """Weigh each value by its time, and add."""
         whole, rest = np.divmod(times, np.int64(self.half_life))
         weight = np.exp2(rest / self.half_life)
-        with np.errstate(over="ignore"):
-            weighted = doubles(rows[self.column]) * weight
-        values, flags = set_specials_apart(weighted)
-        return self._parts(cut(values, whole).add(groups), cut(weight, whole).add(groups), groups.any_bits(flags))
+        values, flags = set_specials_apart(doubles(rows[self.column]))
+        fraction, exponent = np.frexp(values)  # a value near the greatest double, times its weight, would be infinite
+        weighted = cut(fraction * weight, whole + exponent)
+        return self._parts(weighted.add(groups), cut(weight, whole).add(groups), groups.any_bits(flags))
 
     def merge(self, parts: Parts, groups: Groups) -> Parts:
         """Add both sums."""
@@ -49,11 +50,14 @@ class EwmaFold:
         return self._parts(value.add(groups), weight.add(groups), groups.any_bits(flags))
 
     def show(self, parts: Parts) -> pl.Series:
-        """One sum over the other: fractions divided, exponents subtracted, so that neither overflows."""
+        """One sum over the other: fractions divided, exponents subtracted, so that neither overflows.
+
+        A mean of finite values is finite: where rounding would lead beyond the greatest double, it is that.
+        """
         value, weight, flags = _read(parts)
         (above, high), (below, low) = (_rounded(s) for s in (value, weight))
         seen = flags & SEEN != 0
-        quotient = scaled(above / np.where(seen, below, 1.0), high - low)
+        quotient = np.clip(scaled(above / np.where(seen, below, 1.0), high - low), -_GREATEST, _GREATEST)
         return nulled(pl.Series(with_specials(quotient, flags)), seen)
 
     def empty(self, count: int) -> Parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -113,24 +114,28 @@ def deviation_of(aggregate: StdDev, entries: Sequence[Entry]) -> float | None:
 def ewma_of(aggregate: Ewma, entries: Sequence[Entry]) -> float | None:
     """The sum of x * 2**(t/h) over the sum of 2**(t/h); the whole part of t/h goes to the exponents."""
     half_life = int(aggregate.half_life)
+    found = [(e.time, float(e.row[aggregate.column])) for e in entries if e.row[aggregate.column] is not None]
+    special = special_sum([x for _, x in found])
+    if not found or special is not None:
+        return special
     above, below = [], []
-    for entry in entries:
-        if entry.row[aggregate.column] is not None:
-            whole, rest = divmod(entry.time, half_life)
-            weight = float(np.exp2(rest / half_life))
-            above.append((float(entry.row[aggregate.column]) * weight, whole))
-            below.append((weight, whole))
-    if not below:
-        return None
-    special = special_sum([x for x, _ in above])
-    return _quotient(grid_sum(above), grid_sum(below)) if special is None else special
+    for time, x in found:
+        whole, rest = divmod(time, half_life)
+        weight = float(np.exp2(rest / half_life))
+        fraction, exponent = math.frexp(x)
+        above.append((fraction * weight, whole + exponent))
+        below.append((weight, whole))
+    return _quotient(grid_sum(above), grid_sum(below))
 
 
 def _quotient(above: tuple[int, int], below: tuple[int, int]) -> float:
-    """One sum on the grid over another: both rounded once, fractions divided, exponents subtracted."""
+    """One sum on the grid over another: both rounded once, fractions divided, exponents subtracted.
+
+    A mean of finite values is finite: where rounding would lead beyond the greatest double, it is that.
+    """
     (top, high), (bottom, low) = math.frexp(float(above[0])), math.frexp(float(below[0]))
     exponent = high + above[1] - low - below[1]
     try:
         return math.ldexp(top / bottom, exponent)
     except OverflowError:
-        return math.copysign(math.inf, top)
+        return math.copysign(sys.float_info.max, top)
