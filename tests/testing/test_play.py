@@ -144,6 +144,15 @@ def test_the_side_outputs_are_streams_that_can_be_played(runner: str) -> None:
     assert play(rejected, steps, runner=runner) == [[], [{"user": "bob", "why": "THE TIME IS NULL", "one": 1}]]
 
 
+def test_the_late_rows_of_one_stage_are_seen_apart_by_playing_its_side() -> None:
+    first = per_minute()
+    second = first.late.select("user").key_by().window(sl.Tumbling("10s")).aggregate("late_ones", n=sl.Count())
+    steps = [Watermark(at("01:00")), Events([row("ann", 1, "00:59"), row("bob", 2, "00:01")])]
+    assert len(play(second, steps).late[1]) == 4
+    for one in (first, second):
+        assert [shown["user"] for shown in play(one.late, steps)[1]] == ["ann", "bob"]
+
+
 @both
 def test_a_stream_without_a_stage_shows_its_rows(runner: str) -> None:
     stream = source().where("amount > 1").with_column("double", "amount * 2").select("user", "double", "1 as one")
