@@ -86,27 +86,44 @@ def test_who_follows_the_fix_of_a_trigger_that_loses_events_is_let_through(
             assert problems(stage(window, trigger=mended, lateness=lateness)) == []
 
 
-def shown(trigger: Any, steps: list[Any]) -> list[list[int]]:
-    panes = play(stage(sl.Tumbling("1h"), aggregates={"total": sl.Sum("n")}, trigger=trigger, allow_loss=True), steps)
-    return [[pane["total"] for pane in tick] for tick in panes]
+HOURS = sl.Tumbling("1h")
+PLACES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "outermost": (HOURS, lambda trigger: trigger, {}),
+    "late": (HOURS, lambda trigger: sl.AfterWatermark(late=trigger), {"lateness": "1h"}),
+    "early, without an end": (sl.Global(ttl="1h"), lambda trigger: sl.AfterWatermark(early=trigger), {}),
+}
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.recursive(BEFORE_THE_CLOSE, composed, max_leaves=4), st.integers(3, 20))
+def steps(events: int, *, late: bool) -> list[Any]:
+    """An event a second, each in a tick of its own; if late, behind the end of its window; then the close."""
+    moments = [f"2026-01-01T12:00:{second:02}Z" for second in range(events)]
+    return [
+        *([Watermark("2026-01-01T13:00:00Z")] if late else []),
+        *(Tick([{"user": "ann", "n": 1, "at": moment}], processing_time=moment) for moment in moments),
+        Watermark("2026-01-01T14:00:00Z"),
+    ]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=100, deadline=None)
+@given(part=st.recursive(BEFORE_THE_CLOSE, composed, max_leaves=4), events=st.integers(3, 20))
 def test_who_follows_the_fix_sees_what_the_trigger_shows_until_it_ends_and_then_loses_nothing(
-    trigger: Any, events: int
+    place: str, part: Any, events: int
 ) -> None:
+    window, put, options = PLACES[place]
+
+    def totals(trigger: Any) -> list[list[int]]:
+        played = play(stage(window, trigger=trigger, allow_loss=True, **options), steps(events, late=place == "late"))
+        return [[pane["total"] for pane in panes] for panes in played]
+
     try:
-        stage(sl.Tumbling("1h"), trigger=trigger).flow.check()
+        stage(window, trigger=put(part), **options).flow.check()
     except CheckFailed as failed:
         (problem,) = failed.problems
-        moments = [f"2026-01-01T12:00:{second:02}Z" for second in range(events)]
-        coming = [Tick([{"user": "ann", "n": 1, "at": at}], processing_time=at) for at in moments]
-        steps = [*coming, Watermark("2026-01-01T13:00:00Z")]
-        before = shown(trigger, steps)[:-1]
+        before = totals(put(part))[:-1]
         ended = max((number for number, panes in enumerate(before, 1) if panes), default=0)
-        for mended in offered(problem.fix, trigger):
-            after = shown(mended, steps)
+        for mended in offered(problem.fix, put(part)):
+            after = totals(mended)
             assert after[:ended] == before[:ended]
             assert [panes for panes in after if panes][-1][-1] == events
 
