@@ -32,7 +32,7 @@ def fill_disks(stage: Stage, *, quick: bool) -> None:
                 stage.note(_filled(stage, disk, left))
         finally:
             subprocess.run(["umount", "--lazy", str(disk)], check=False)
-    for kind in KINDS[1:3] if quick else KINDS:
+    for kind in KINDS[2:3] if quick else KINDS:
         stage.note(_refused(stage, kind))
 
 

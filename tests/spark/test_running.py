@@ -157,5 +157,6 @@ def test_what_a_lagging_sink_did_not_get_it_gets_after_a_restart(spark: SparkSes
     assert [tick for tick, _ in ticks] == [0]
     mended.set()
     flow.run(**FIVE_TICKS, state=tmp_path, spark=spark)
-    assert [tick for tick, rows in ticks if rows] == [0, 1, 2, 3, 4]
-    assert sum(rows for _, rows in ticks) == 500
+    # At least once: nobody may have noted yet that it had tick 0.
+    assert [tick for tick, rows in ticks if rows and tick] == [1, 2, 3, 4]
+    assert sum(dict(ticks).values()) == 500
