@@ -46,7 +46,7 @@ bench: $(READY) ## Measure the kernel against Polars, and the engine against Spa
 	$(JAVA) for part in $(MEASURED); do $(RUN) -m benchmarks.$$part || failed="$${failed-} $$part"; done; \
 	    [ -z "$${failed-}" ] || { echo "over their limits:$$failed"; exit 1; }
 
-chaos: $(READY) ## The crash matrix: 200 faults done to a flow on Spark (40 minutes); writes benchmarks/results/chaos.*
+chaos: $(READY) ## The crash matrix: 200 faults done to a flow on Spark (an hour); writes benchmarks/results/chaos.*
 	@$(JAVA) $(RUN) -m chaos
 
 soak: $(READY) ## Run a flow at 20,000 events/s and see that memory, files, state and manifests do not grow (half an hour)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from benchmarks.processes import PROC, family, state_and_parent
 
+PATIENCE: Final = 600.0
+
 
 def wait_until(happened: Callable[[], bool], every: float = 0.02) -> None:
-    """Look again and again: the processes are others, and tell nobody."""
+    """Look again and again: the processes are others, and tell nobody. What never happens is an error."""
+    until = time.monotonic() + PATIENCE
     while not happened():
+        if time.monotonic() > until:
+            raise TimeoutError(f"It has not happened in {PATIENCE:.0f} seconds.")
         time.sleep(every)
 
 

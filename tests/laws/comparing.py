@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from strandline.model.flow import StageNode, Stream
-from strandline.model.windows import CustomWindow, Session
+from strandline.model.lineage import merging
 from strandline.testing.results import Played, Shown
 
 
@@ -42,8 +42,7 @@ def _queues(stream: Stream, panes: Sequence[Shown]) -> dict[str, list[str]]:
     """The panes whose order counts: those of a window; and where windows merge, and withdraw each other, those of a key."""
     node = stream.node
     assert isinstance(node, StageNode)
-    merging = isinstance(node.window, Session) or (isinstance(node.window, CustomWindow) and node.window.merging)
-    by = node.keys if merging else (*node.keys, "window_start", "window_end")
+    by = node.keys if merging(node.window) else (*node.keys, "window_start", "window_end")
     queues: dict[str, list[str]] = {}
     for pane in panes:
         queues.setdefault(repr([pane[name] for name in by]), []).append(text(pane))

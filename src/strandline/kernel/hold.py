@@ -22,8 +22,9 @@ from strandline.kernel.merge import alive, combine, newest
 from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import Plan
 from strandline.kernel.segments import Reads
-from strandline.kernel.show import pane_times
+from strandline.kernel.show import on_show, pane_times
 from strandline.kernel.state import State
+from strandline.model.panes import TIME
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 
@@ -64,13 +65,14 @@ def _entries(plan: Plan, table: pl.DataFrame) -> pl.DataFrame:
     return entries
 
 
-def hold_times(plan: Plan, table: pl.DataFrame) -> pl.Series:
+def hold_times(plan: Plan, table: pl.DataFrame) -> Array:
     """The earliest time at which each window may still show a pane: its own, or that of one it may withdraw."""
-    times = pane_times(plan, table)
-    if plan.stage.mode != "retracting" or "shown" not in plan.columns:
-        return times
-    withdrawn = table["shown"].list.eval(pl.element().struct.field("__time").min()).list.first()
-    return pl.Series(np.minimum(times.to_numpy(), withdrawn.fill_null(times.max()).to_numpy())) if len(times) else times
+    times = pane_times(plan, table).to_numpy()
+    if plan.stage.mode == "retracting" and "shown" in plan.columns:
+        owner, shown = on_show(table["shown"], np.ones(len(times), np.bool_))
+        times = times.copy()
+        np.minimum.at(times, owner, shown[TIME].to_numpy())
+    return times
 
 
 def _still_held(plan: Plan, state: State, entries: pl.DataFrame, edge: Edge, reads: Reads | None) -> pl.DataFrame:

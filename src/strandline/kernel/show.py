@@ -107,7 +107,7 @@ def _timings(timing: Array) -> pl.Series:
 
 def retractions(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     """What the windows had shown, repeated exactly to withdraw it; `__owner` is the row whose firing withdraws it."""
-    owner, withdrawn = _on_show(table["shown"], shown.retract)
+    owner, withdrawn = on_show(table["shown"], shown.retract)
     order = np.lexsort([withdrawn[name].to_numpy() for name in ("window_end", "window_start")] + [owner])
     rows, owner = withdrawn[order], owner[order]
     found = _keys(plan, table, owner)
@@ -123,7 +123,7 @@ def _keys(plan: Plan, table: pl.DataFrame, rows: Array) -> dict[str, Any]:
     return {key: keys[KEY + key] for key in plan.stage.keys}
 
 
-def _on_show(shown: pl.Series, chosen: Mask) -> tuple[Array, pl.DataFrame]:
+def on_show(shown: pl.Series, chosen: Mask) -> tuple[Array, pl.DataFrame]:
     """What the chosen windows have on show, and the row of the window that each is of."""
     lengths = np.where(chosen, list_lengths(shown), 0)
     owners = np.flatnonzero(lengths)
@@ -169,7 +169,7 @@ def shown_now(plan: Plan, table: pl.DataFrame, panes: pl.DataFrame, shown: Shown
 
 def replacements(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     """The windows that were shown once and have become part of these."""
-    owner, before = _on_show(table["shown"], shown.insert)
+    owner, before = on_show(table["shown"], shown.insert)
     start, end = before["window_start"].to_numpy(), before["window_end"].to_numpy()
     other = (start != table["window_start"].to_numpy()[owner]) | (end != table["window_end"].to_numpy()[owner])
     if not other.any():

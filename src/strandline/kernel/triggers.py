@@ -110,8 +110,9 @@ def columns(part: Part) -> dict[str, tuple[pl.DataType, Any]]:
 
 # What is carried over when windows merge into a new one; everything else starts afresh.
 COUNTERS: Final = {"n": "sum", "first": "least", "seen": "any", "was": "any"}
-# What a pane uses up.
+# What a pane uses up; and what starts anew with a part. Whether a `When` held before is neither.
 SPENT: Final = ("n", "first", "seen")
+AFRESH: Final = (*SPENT, "ended", "passed", "turn")
 
 
 def hit_column(part: Part) -> str:
@@ -270,10 +271,7 @@ def _fire_watermark(part: Part, book: Book, asked: Asked, fired: Mask) -> None:
 
 def start(part: Part, book: Book, mask: Mask) -> None:
     """Start a part anew, all within it too. Whether a `When` held before is no part of this: it survives."""
-    for each in walk(part):
-        for name, (_, initial) in columns(Part(each.trigger, each.place, ())).items():
-            if not name.endswith(".was"):
-                book[name] = np.where(mask, initial, book[name])
+    _reset(part, book, mask, AFRESH)
 
 
 def _start_ended(part: Part, book: Book, mask: Mask) -> None:
@@ -287,10 +285,15 @@ def _end(part: Part, book: Book, mask: Mask) -> None:
 
 def _spend(part: Part, book: Book, mask: Mask) -> None:
     """Forget what a part has counted: a pane showed it, and a window that this one becomes part of must not count it again."""
-    for each in walk(part):
-        for name, (_, initial) in columns(Part(each.trigger, each.place, ())).items():
-            if name.rpartition(".")[2] in SPENT:
-                book[name] = np.where(mask, initial, book[name])
+    _reset(part, book, mask, SPENT)
+
+
+def _reset(part: Part, book: Book, mask: Mask, names: tuple[str, ...]) -> None:
+    if not mask.any():
+        return
+    for name, (_, initial) in columns(part).items():
+        if name.rpartition(".")[2] in names:
+            book[name] = np.where(mask, initial, book[name])
 
 
 def remember(part: Part, book: Book, holds: Callable[[str], Mask], touched: Mask) -> None:

@@ -28,7 +28,7 @@ class UserFold:
 
     def fold(self, rows: pl.DataFrame, times: Array, weights: Array | None, groups: Groups) -> Parts:
         """Add each row of a group, or remove it where its weight is negative, to a fresh accumulator."""
-        values = list(python_rows(rows, self.aggregate.columns)) if self.aggregate.columns else [()] * groups.length
+        values = list(python_rows(rows, self.aggregate.columns))
         times_each = [1] * groups.length if weights is None else weights.tolist()
         texts, start_text = [], self._start()
         for start, end in _ranges(groups):

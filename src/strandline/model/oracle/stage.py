@@ -201,7 +201,7 @@ class StageOracle:
     def _ask_after_an_event(self, window: Living, tick: Tick) -> None:
         """Only exact counts may answer, and the watermark has not moved yet."""
         before = tick.edge.before
-        self._ask(window, Moment(before, window.end, tick.now, False, {}, None, only_exact_counts=True), tick)
+        self._ask(window, Moment(before, window.end, tick.now, False, {}, only_exact_counts=True), tick)
 
     def _ask_at_the_end(self, window: Living, tick: Tick) -> None:
         values = self._row(window) if self.asks_values else {}

@@ -59,7 +59,7 @@ class Moment:
     now: int
     closing: bool
     values: Mapping[str, Any]
-    schema: Schema | None
+    schema: Schema | None = None
     only_exact_counts: bool = False
 
 
