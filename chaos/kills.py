@@ -1,7 +1,8 @@
 """The driver is killed: at each named point of the protocol, or at any moment; its Java process, too.
 
 Kills come in chains: each start recovers from the last kill and is killed at the next point, so that every start of Java
-is a trial. What the sinks have is judged after every kill; what they lack in the end, at the end of the chain.
+is a trial. What the sinks have is judged after every kill, and one of them compacted; what they lack in the end, at the
+end of the chain.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from chaos.orders import NAMED_ERROR
 from chaos.processes import java_of, wait_until
 from chaos.stage import Stage, finish, head_of, last_error, recovery_after, start
 from chaos.trials import Trial
+from strandline.sinks.compact import compact
+from strandline.sinks.folder import OWNER
 from strandline.spark.points import POINTS
 
 FAULT: Final = "SIGKILL of the driver"
@@ -27,6 +30,7 @@ IN_EVERY_TICK: Final = tuple(point for point in POINTS if point not in ("resumed
 CHAINS: Final = 6
 RANDOM_CHAINS: Final = 2
 RANDOM_KILLS: Final = 6  # in a chain
+COMPACTED: Final = "changes"
 QUICK: Final = (
     "read",
     "stepped",
@@ -104,6 +108,8 @@ def _killed(stage: Stage, folder: Path, kill: Kill) -> Trial:
         trial.error, trial.told = last_error(folder)
     elif ended != -SIGKILL and (kill.at or ended != 0):
         trial.amiss = f"it ended with {ended}: {last_error(folder)}"
+    if (folder / COMPACTED / OWNER).exists():
+        compact(folder / COMPACTED, grace=1)
     trial.verdict = stage.verdict_so_far(folder)
     return trial
 

@@ -1,8 +1,9 @@
 """The flow that faults are done to, small and with everything in it.
 
 It shows panes early, on time and late, takes them back, has late and unreadable rows, a second stage behind the first,
-sessions behind a transform, a database and files as sinks. Each of its files is one tick, so that any number of restarts makes the same ticks, and
-nothing depends on processing time. `python -m chaos.orders FOLDER [MASTER]` runs it from where its state in the folder says it is.
+sessions behind a transform, a database and files as sinks, one of them allowed to lag. Each of its files is one tick, so
+that any number of restarts makes the same ticks, and nothing depends on processing time. `python -m chaos.orders FOLDER
+[MASTER]` runs it from where its state in the folder says it is.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def make_flow(folder: Path, source: Any = None) -> sl.Flow:
     per_minute.sink("table", database.write("per_minute"), rows="upsert")
     totals.sink("totals", database.write("totals"), rows="changelog")
     visits.sink("visits", database.write("visits"), rows="upsert")
-    per_minute.sink("changes", sl.Files(folder / "changes").write(layout="log"), rows="changelog")
+    per_minute.sink("changes", sl.Files(folder / "changes").write(layout="log"), rows="changelog", max_lag=3)
     per_minute.late.sink("late", sl.Files(folder / "late").write(format="json"))
     orders.rejected.sink("rejected", sl.Files(folder / "rejected").write(format="json"))
     orders.sink("copies", sl.Files(folder / "copies").write(layout="log"))
