@@ -17,7 +17,10 @@ StrandlineError            what went wrong, and what to do about it
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import inspect
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 
 class StrandlineError(Exception):
@@ -120,3 +123,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if near:
         return "Did you mean " + " or ".join(repr(n) for n in near) + "?"
     return "Known: " + ", ".join(repr(n) for n in known) + "." if known else "There are none."
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name by which a user knows a function."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def raised_by(function: Callable[..., Any], error: BaseException) -> str:
+    """What a user's function raised and where: the innermost call in its own file, for below it are others' libraries."""
+    calls = traceback.extract_tb(error.__traceback__)
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    own = [call for call in calls if code is not None and call.filename == code.co_filename]
+    call = (own or calls[1:] or calls)[-1]  # the first call is that of whoever called the function
+    return f"{name_of(function)} raised {type(error).__name__} ({call.filename}, line {call.lineno}): {error}"

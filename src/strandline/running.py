@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from strandline.errors import CheckFailed, DescriptionError, OwnershipError, RunError
 from strandline.model import flow as model
+from strandline.model.options import require_boolean
 from strandline.model.time import Span
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Flow(model.Flow):
             raise DescriptionError(
                 f"drop={drop!r} is no list of names.", fix="Give a list, such as drop=['per_minute']."
             )
+        require_boolean("acknowledged", acknowledged)
+        require_boolean("wait", wait)
         interval = Span.of(batch_interval)
         if interval < 0:
             raise DescriptionError(f"batch_interval={interval.text!r} is negative.", fix="Give such as '1s'.")
@@ -139,7 +142,7 @@ class Run:
 
     @property
     def notes(self) -> list[str]:
-        """What starts anew because the flow was changed."""
+        """What whoever starts the run should know: what starts anew because the flow was changed, say."""
         return list(self._start.notes)
 
     @property

@@ -31,7 +31,9 @@ def test_an_error_names_the_file_and_the_line() -> None:
 
     publisher = ForeachTick(write).prepare(WITH_SPARK)
     line = write.__code__.co_firstlineno + 1
-    with pytest.raises(SinkError, match=rf"write raised AttributeError in tick 1 .*test_foreach\.py, line {line}:"):
+    with pytest.raises(
+        SinkError, match=rf"^In tick 1 of .* raised AttributeError \(.*test_foreach\.py, line {line}\):"
+    ):
         publisher.publish(delivery(TARGET, 1, ("a", 1)))
 
 

@@ -215,6 +215,71 @@ def test_a_dataframe_source_that_remembers_rows_is_refused(three_files: Path, sp
         flow.run(state=three_files / "state", spark=spark, until="caught_up")
 
 
+def test_a_dataframe_source_may_look_into_a_table_and_not_into_another_stream(
+    three_files: Path, spark: SparkSession
+) -> None:
+    shown = sl.Memory("shown")
+    names = spark.createDataFrame([("a", 1), ("a", 2)], "key string, n int").groupBy("key").count()
+    with_table = frames_flow(three_files, shown, lambda frame: frame.join(names, "key", "leftsemi"))
+    with_table.run(state=three_files / "with-table", spark=spark, until="end")
+    assert {row["key"] for row in shown.rows} == {"a"}
+    with_itself = frames_flow(three_files, sl.Memory("shown"), lambda frame: frame.join(frame.select("key"), "key"))
+    with pytest.raises(RunError, match="remembers rows, and would forget them"):
+        with_itself.run(state=three_files / "with-itself", spark=spark, until="caught_up")
+
+
+def broken(frame: Any) -> Any:
+    raise KeyError("prices")
+
+
+@pytest.mark.parametrize(
+    ("transform", "told"),
+    [(broken, r"In the transform 'broken', broken raised KeyError \(.*test_engine.py, line \d+\): 'prices'"),
+     (lambda frame: frame.limit(1), "is not stateless"),
+     (lambda frame: frame.dropDuplicates(["key"]), "is not stateless")],
+)  # fmt: skip
+def test_a_transform_that_cannot_be_asked_or_counts_rows_is_refused_before_the_start(
+    transform: Any, told: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = sl.Flow("refused")
+    events = flow.source("events", sl.Generator(seed=1, rows=10), time="at").transform(transform)
+    events.sink("out", sl.Memory("out"), rows="append")
+    with pytest.raises(RunError, match=told):
+        flow.run(state=tmp_path, spark=spark, until="caught_up")
+
+
+@pytest.mark.parametrize(("build", "told"), [(broken, "broken raised KeyError"), (lambda spark: None, "gave None")])
+def test_a_dataframe_source_that_cannot_be_built_is_refused_before_the_start(
+    build: Any, told: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = sl.Flow("unbuilt")
+    events = flow.source("events", sl.DataFrameSource(build, schema="key string, at timestamp"), time="at")
+    events.sink("out", sl.Memory("out"), rows="append")
+    with pytest.raises(RunError, match=told):
+        flow.run(state=tmp_path, spark=spark, until="caught_up")
+
+
+def test_settings_of_the_given_session_do_not_change_the_answer_and_stay_as_they_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    given = spark.newSession()
+    mine = {"spark.sql.session.timeZone": "America/New_York", "spark.sql.ansi.enabled": "false"}
+    for name, value in mine.items():
+        given.conf.set(name, value)
+    given.createDataFrame([("x",)], "key string").createOrReplaceTempView("known")
+    shown = sl.Memory("shown")
+    flow = sl.Flow("zones")
+    rows = sl.Rows([{"key": "x", "at": "2026-01-01T00:30:00Z"}], schema="key string, at timestamp")
+    events = flow.source("events", rows, time="at").with_column("hour", "hour(at)")
+    events = events.where("date_format(at, 'HH') = '00'")  # only Spark knows this one
+    events = events.transform(lambda frame: frame.selectExpr("*", "hour(at) AS there"))
+    events = events.transform(lambda frame: frame.join(frame.sparkSession.table("known"), "key", "leftsemi"))
+    events.sink("shown", shown, rows="append", columns=["hour", "there"])
+    flow.run(state=tmp_path, spark=given, until="end")
+    assert [dict(row) for row in shown.rows] == [{"hour": 0, "there": 0}]
+    assert {name: given.conf.get(name) for name in mine} == mine
+
+
 def test_a_transform_that_loses_the_time_is_refused_before_the_start(spark: SparkSession, tmp_path: Path) -> None:
     flow = sl.Flow("loses")
     events = flow.source("events", sl.Generator(seed=1, rows=10), time="at").transform(

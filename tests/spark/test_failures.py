@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from strandline.errors import RunError, StateError
 from strandline.spark.failures import told_by
@@ -27,6 +27,27 @@ def test_a_java_process_that_is_gone_is_said_to_be(raised: Exception) -> None:
     told = told_by(raised)
     assert str(told).startswith("Spark's Java process is gone")
     assert isinstance(told, RunError)
+
+
+class Unreachable:
+    """An error of Java's that can no more be asked for its text."""
+
+    _target_id = "o1"
+    _gateway_client: object
+
+    def __init__(self) -> None:
+        self._gateway_client = self
+
+    def send_command(self, command: str) -> str:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    converters: tuple[object, ...] = ()
+
+
+def test_an_error_of_java_whose_process_is_gone_cannot_be_asked_and_says_so() -> None:
+    told = told_by(Py4JJavaError("An error occurred while calling o1.collectToPython.\n", Unreachable()))
+    assert isinstance(told, RunError)
+    assert told.what.startswith("Spark's Java process is gone: [Errno 111]")
 
 
 KILLED_ONCE = """
@@ -64,4 +85,24 @@ def test_a_restart_after_the_java_process_was_killed_finds_a_new_one(tmp_path: P
 
 def test_an_error_of_a_library_is_told_by_its_last_line() -> None:
     told = told_by(RuntimeError(f"{TRACE}json.decoder.JSONDecodeError: Expecting value\n"))
-    assert "JSONDecodeError: Expecting value" in str(told)
+    assert "The run failed: JSONDecodeError (x.py, line 3): Expecting value" in str(told)
+
+
+WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/env/site-packages/pyspark/worker.py", line 90, in main
+    process()
+  File "/home/ann/flow.py", line 44, in score
+    raise OutOfStock("none left")
+flow.OutOfStock: none left
+"""
+
+
+def test_what_a_users_function_raised_in_a_worker_is_told_with_its_place_whatever_its_name() -> None:
+    told = told_by(RuntimeError(WORKER))
+    assert "The run failed: OutOfStock (/home/ann/flow.py, line 44): none left" in str(told)
+
+
+def test_what_java_raised_is_told_and_not_which_call_raised_it() -> None:
+    text = "An error occurred while calling o289.collectToPython.\n: org.apache.spark.SparkException: Job 3 cancelled\n\tat x"
+    assert "The run failed: SparkException: Job 3 cancelled" in str(told_by(RuntimeError(text)))

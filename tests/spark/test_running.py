@@ -115,6 +115,31 @@ def test_the_journal_says_how_often_a_flow_was_started_again_and_how_long_each_s
     assert first["took"]["recovery"] >= first["took"]["make"]
 
 
+def test_after_a_clean_end_no_tick_is_given_to_a_function_again(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    seen: list[tuple[int, int]] = []
+    given = sl.ForeachTick(lambda frame, tick: seen.append((tick.tick, frame.count())))
+    orders.sink("all", given, rows="append")
+    orders.where("user = 'ann'").sink("lagging", given, rows="append", max_lag=3)
+    for _ in range(2):
+        running(orders).run(state=tmp_path / "state", spark=spark, until="caught_up")
+    assert sorted(each for each in seen if each[1]) == [(0, 301), (0, 301)]
+
+
+def test_a_finished_flow_says_that_it_reads_nothing_more(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    per_minute(orders).sink("shown", sl.Memory("shown"), rows="append")
+    flow = running(orders)
+    assert flow.run(state=tmp_path / "state", spark=spark, until="end").notes == []
+    again = flow.run(state=tmp_path / "state", spark=spark, until="end", drop=["old"])
+    assert again.notes == [
+        "There is no 'old' in the state to drop.",
+        "The flow came to its end in tick 0: nothing is read any more.",
+    ]
+
+
 FIVE_TICKS: dict[str, Any] = {"until": "caught_up", "max_rows_per_tick": 100}
 
 

@@ -72,7 +72,7 @@ class ConsolePublisher:
 
     def __init__(self, target: Target, limit: int | None, out: Callable[[], TextIO] = lambda: sys.stdout) -> None:
         self.target, self.limit, self.out = target, limit, out
-        self.marker: Marker | None = None
+        self.marker = target.last
 
     def publish(self, delivery: Delivery) -> Receipt:
         """Print the rows of a tick."""

@@ -50,7 +50,8 @@ class Target:
 
     `schema` holds the columns without `op`. `key` names the columns that tell rows apart, where `rows` is "upsert".
     `acknowledged` lets a marker of another incarnation be taken over, and one that went back be gone on from.
-    `restored_from` is the incarnation before, at a start from a savepoint. `spark` gives the Spark session to those who ask.
+    `restored_from` is the incarnation before, at a start from a savepoint. `last` is the last delivery before, where a run
+    that ended well has written it down. `spark` gives the Spark session to those who ask.
 
     >>> target = Target(flow="f", sink="s", incarnation="i", schema=Schema.of("n long"), rows="changelog")
     >>> target.delivered.text
@@ -65,6 +66,7 @@ class Target:
     key: tuple[str, ...] = ()
     acknowledged: bool = False
     restored_from: str | None = None
+    last: Marker | None = None
     spark: Callable[[], Any] | None = None
 
     @property

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import polars as pl
 
-from strandline.errors import DescriptionError, SinkError, told
+from strandline.errors import DescriptionError, SinkError, name_of, raised_by, told
 from strandline.kernel.schema import polars_schema
 from strandline.model.options import require_boolean
 from strandline.model.time import Instant
@@ -71,7 +70,7 @@ class ForeachTick:
             pass  # built in, and does not say what it takes
         except TypeError as error:
             raise DescriptionError(
-                f"{_name(self.function)} cannot be called with a DataFrame and a tick: {error}.",
+                f"{name_of(self.function)} cannot be called with a DataFrame and a tick: {error}.",
                 fix="Give it two arguments: def write(df, tick): ...",
             ) from None
         require_boolean("exactly_once", self.exactly_once)
@@ -104,7 +103,7 @@ class ForeachPublisher:
 
     def __init__(self, function: Callable[[Any, TickIdentity], Any], target: Target, spark: Callable[[], Any]) -> None:
         self.function, self.target, self.spark = function, target, spark
-        self.marker: Marker | None = None
+        self.marker = target.last
 
     def publish(self, delivery: Delivery) -> Receipt:
         """Call the function with the rows of a tick."""
@@ -123,8 +122,7 @@ class ForeachPublisher:
             self.function(df, identity)
         except Exception as error:
             raise SinkError(
-                f"{_name(self.function)} raised {type(error).__name__} in tick {delivery.tick} of {self.target}, "
-                f"{_place(self.function, error)}: {error}",
+                f"In tick {delivery.tick} of {self.target}, {raised_by(self.function, error)}",
                 fix="Mend the function, and start the flow again: it will be given the same tick again.",
             ) from error
         self.marker = Marker.of(delivery)
@@ -147,17 +145,3 @@ def _ddl_type(type: Type) -> str:
     if type.element is not None:
         return f"array<{_ddl_type(type.element)}>"
     return f"struct<{_ddl(type.fields, ':')}>" if type.name == "struct" else type.text
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__qualname__", type(function).__name__))
-
-
-def _place(function: Callable[..., Any], error: BaseException) -> str:
-    """File and line of the innermost call in the function's own file, where there is one: below it are others' libraries."""
-    calls = traceback.extract_tb(error.__traceback__)
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    own = [call for call in calls if code is not None and call.filename == code.co_filename]
-    # The first call is that of publish itself.
-    call = (own or calls[1:] or calls)[-1]
-    return f"{call.filename}, line {call.lineno}"

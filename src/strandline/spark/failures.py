@@ -12,7 +12,10 @@ from strandline import errors
 from strandline.errors import RunError, StrandlineError
 
 _OURS: Final = re.compile(r"strandline\.[\w.]+?\.(\w+): (.*?)\n\s*fix: ([^\n]*)", re.DOTALL)
-_PYTHON: Final = re.compile(r"(?:^|\n)\s*(?:\w+\.)*(\w*(?:Error|Exception)): ([^\n]*)")
+_TRACEBACK: Final = re.compile(r"Traceback[^\n]*:\n((?:[ \t][^\n]*\n)+)((?:\w+\.)*\w+)(?:: ([^\n]*))?")
+_CALL: Final = re.compile(r'File "([^"\n]+)", line (\d+)')
+_LIBRARIES: Final = ("/pyspark/", "/strandline/")
+_RAISED: Final = re.compile(r"(?:^|\n)[:\s]*(?:\w+\.)*(\w*(?:Error|Exception)): ([^\n]*)")
 
 
 UNANSWERED: Final = (Py4JError, ConnectionError, PySparkRuntimeError)
@@ -23,31 +26,50 @@ def told_by(failure: BaseException) -> BaseException:
     """The error to raise for a failure."""
     if isinstance(failure, StrandlineError | KeyboardInterrupt | SystemExit):
         return failure
-    if _is_gone(failure):
-        return _caused(
-            RunError(
-                f"Spark's Java process is gone: {failure}",
-                fix="Find out what ended it (too little memory, say), and start the flow again: it goes on where it was.",
-            ),
-            failure,
-        )
-    text = str(failure)
+    try:
+        text = str(failure)
+    except UNANSWERED as unanswered:  # an error of Java's asks Java for its text
+        return _caused(_gone(str(unanswered)), failure)
+    if _is_unanswered(failure):
+        return _caused(_gone(text), failure)
     if found := _OURS.findall(text):
         name, what, fix = found[-1]
         kind = getattr(errors, name, RunError)
         kind = kind if kind is not errors.CheckFailed else RunError
         return _caused(kind(what, fix=fix), failure)
-    raised = _PYTHON.findall(text)
-    what = f"{raised[-1][0]}: {raised[-1][1]}" if raised else text.splitlines()[0] if text else type(failure).__name__
+    what = _what_python_raised(text) or _what_java_raised(text) or text.partition("\n")[0] or type(failure).__name__
     return _caused(
         RunError(f"The run failed: {what}", fix="Mend the cause and start the flow again: it goes on where it was."),
         failure,
     )
 
 
-def _is_gone(failure: BaseException) -> bool:
+def _what_python_raised(text: str) -> str:
+    """What was raised last in a worker, and where in the user's own files, if they had to do with it."""
+    raised = _TRACEBACK.findall(text)
+    if not raised:
+        return ""
+    calls, name, message = raised[-1]
+    own = [call for call in _CALL.findall(calls) if not any(library in call[0] for library in _LIBRARIES)]
+    place = f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
+    return f"{name.rpartition('.')[2]}{place}: {message}" if message else f"{name.rpartition('.')[2]}{place}"
+
+
+def _what_java_raised(text: str) -> str:
+    raised = _RAISED.findall(text)
+    return f"{raised[-1][0]}: {raised[-1][1]}" if raised else ""
+
+
+def _is_unanswered(failure: BaseException) -> bool:
     """An error of Java's own comes as another class; the plain one says that no answer came."""
     return isinstance(failure, ConnectionError | Py4JNetworkError) or type(failure) is Py4JError
+
+
+def _gone(told: str) -> RunError:
+    return RunError(
+        f"Spark's Java process is gone: {told}",
+        fix="Find out what ended it (too little memory, say), and start the flow again: it goes on where it was.",
+    )
 
 
 def _caused(error: StrandlineError, cause: BaseException) -> StrandlineError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from strandline.model.flow import Flow
 from strandline.model.nodes import SinkNode
 from strandline.model.sinks import delivered
 from strandline.model.time import Instant
-from strandline.sinks.contract import Delivery, Publisher, Target
+from strandline.sinks.contract import Delivery, Marker, Publisher, Target
 from strandline.spark.outputs import read_output
 from strandline.spark.points import reach
 from strandline.store.manifests import Manifest
@@ -151,6 +151,11 @@ class Publishing:
         """What each sink does not have yet."""
         return {name: outlet.unpublished() for name, outlet in self.outlets.items()}
 
+    def markers(self) -> dict[str, Marker]:
+        """The last delivery that each sink has had."""
+        found = {name: outlet.publisher.marker for name, outlet in self.outlets.items()}
+        return {name: marker for name, marker in found.items() if marker is not None}
+
     def close(self) -> None:
         """Let go of every sink; what the first of them raised is raised when all are closed."""
         failures = []
@@ -176,7 +181,7 @@ def _lacks(outlet: Outlet, tick: PendingTick, known: tuple[str | None, ...]) -> 
 
 def prepare(
     flow: Flow, storage: Storage, incarnation: str, *, acknowledged: bool, restored_from: str | None,
-    spark: Callable[[], Any],
+    last: Mapping[str, Marker], spark: Callable[[], Any],
 ) -> Publishing:  # fmt: skip
     """Prepare every sink of a resolved flow, before anything starts."""
     outlets = {}
@@ -186,7 +191,8 @@ def prepare(
             assert schema is not None, "a resolved flow knows its columns"
             target = Target(
                 flow=flow.name, sink=node.name, incarnation=incarnation, schema=schema, rows=node.rows,
-                key=node.key, acknowledged=acknowledged, restored_from=restored_from, spark=spark,
+                key=node.key, acknowledged=acknowledged, restored_from=restored_from,
+                last=last.get(node.name), spark=spark,
             )  # fmt: skip
             outlets[node.name] = Outlet(node, node.sink.prepare(target), storage, incarnation)
     return Publishing(outlets)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import polars as pl
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from strandline.errors import RunError
+from strandline.errors import RunError, raised_by
 from strandline.kernel.plan import plan_stage
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.show import pane_schema
@@ -22,14 +23,19 @@ from strandline.spark.frames import schema_of_spark, spark_schema
 
 _REMEMBERING: Final = (
     "Aggregate",
-    "Window ",
     "Deduplicate",
     "Distinct",
     "FlatMapGroups",
-    "TransformWithState",
+    "FlatMapCoGroups",
+    "CoGroup",
     "MapGroups",
+    "TransformWithState",
+    "GlobalLimit",
+    "LocalLimit",
+    "Offset",
+    "Tail",
 )
-"""The operators of Spark's plans that keep rows, or something of them."""
+"""How the names begin of those of Spark's operators that keep rows, or something of them, or count them."""
 
 
 def resolved(spark: SparkSession, flow: Flow) -> Flow:
@@ -74,6 +80,11 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
             f"The transform {node.name!r} does not fit its input ({before.text}): {error}",
             fix="Mend it: it gets a DataFrame with these columns, and gives one.",
         ) from error
+    except Exception as error:
+        raise RunError(
+            f"In the transform {node.name!r}, {raised_by(node.function, error)}",
+            fix="Mend the function. It is called with an empty DataFrame before the start, to learn its columns.",
+        ) from error
     if not isinstance(made, DataFrame):
         raise RunError(f"The transform {node.name!r} gave {made!r}, no DataFrame.", fix="Let it return the DataFrame.")
     lost = [name for name in hidden if name not in made.columns]
@@ -103,9 +114,23 @@ def _require_conditions(made: DataFrame, node: TransformNode) -> None:
 
 
 def is_stateless(made: DataFrame) -> bool:
-    """Whether the rows of a DataFrame are made one by one."""
-    plan = str(made._jdf.queryExecution().analyzed().toString())
-    return not any(line.lstrip(" :+-~").startswith(_REMEMBERING) for line in plan.splitlines())
+    """Whether the rows of a DataFrame are made one by one. Beside a stream a table may be anything: it does not grow."""
+    operators = list(_operators(made._jdf.queryExecution().analyzed()))
+    return not any(_remembers(each) for each in operators if each.isStreaming() or not made.isStreaming)
+
+
+def _operators(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for at in range(children.size()):
+        yield from _operators(children.apply(at))
+
+
+def _remembers(operator: Any) -> bool:
+    name, children = str(operator.nodeName()), operator.children()
+    if name == "Join":
+        return all(children.apply(at).isStreaming() for at in range(children.size()))
+    return name == "Window" or name.startswith(_REMEMBERING)
 
 
 def _hidden(flow: Flow, node: Node) -> dict[str, pl.DataType]:

@@ -29,7 +29,7 @@ from typing import Final, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from strandline.errors import RunError
+from strandline.errors import RunError, StrandlineError
 from strandline.model.flow import Flow
 from strandline.model.time import Span
 from strandline.sources.contract import Limit
@@ -37,13 +37,14 @@ from strandline.spark import clock
 from strandline.spark.admission import Admission
 from strandline.spark.checkpoint import Checkpoint, make_checkpoint
 from strandline.spark.datasource import FORMAT, write_limits
+from strandline.spark.ended import leave_note, noted
 from strandline.spark.engine import Engine, Pending
 from strandline.spark.failures import told_by
 from strandline.spark.hops import from_dataframe
 from strandline.spark.points import reach
 from strandline.spark.program import frame_sources, own_sources, program_of
 from strandline.spark.publishing import Publishing, prepare
-from strandline.spark.session import quick_logs
+from strandline.spark.session import java_ends
 from strandline.store.cleanup import clean
 from strandline.store.journal import forget_records, write_record
 from strandline.store.layout import source_folder
@@ -90,7 +91,6 @@ class Driver:
         self.ticks = 0
         self.idle_since = clock.elapsed()
         self.admission = Admission(target=Span(max(5 * options.batch_interval, 2_000_000)))
-        self.control = Path(tempfile.mkdtemp(prefix="strandline-"))
         incarnation = _incarnation(storage, self.head)
         readers = {
             name: source.reader(storage.within(source_folder(name))) for name, source in own_sources(flow).items()
@@ -106,8 +106,10 @@ class Driver:
             incarnation,
             acknowledged=options.acknowledged,
             restored_from=self.head.restored_from if self.head else None,
+            last=noted(storage, incarnation),
             spark=lambda: spark,
         )
+        self.control = Path(tempfile.mkdtemp(prefix="strandline-"))  # last: what may fail before leaves nothing behind
 
     def run(self) -> None:
         """Publish the head again, then make ticks until it is time to stop."""
@@ -124,8 +126,12 @@ class Driver:
             self._fail(error)
         finally:
             self._let_go()
-        if self.failure is not None:
+        if self.failure is not None and not self._was_stopped_with_spark():
             raise told_by(self.failure)
+
+    def _was_stopped_with_spark(self) -> bool:
+        """Whether the failure is only that a stop was asked for and Java asked too: whoever ends a service ends all of it."""
+        return self.stopping.is_set() and not isinstance(self.failure, StrandlineError) and java_ends()
 
     def _let_go(self) -> None:
         """Whatever happened, the head is published if it can be; then nothing is held any more."""
@@ -133,6 +139,8 @@ class Driver:
         shutil.rmtree(self.control, ignore_errors=True)
         try:
             self.publishing.close()
+            if self.failure is None:
+                leave_note(self.storage, self.publishing.markers())
         except Exception as error:
             self._fail(error)
 
@@ -179,8 +187,7 @@ class Driver:
         interval = self.options.batch_interval if self.options.until == "forever" else Span(0)
         writer = frame.writeStream.foreachBatch(self._on_batch(checkpoint))
         writer = writer.trigger(processingTime=f"{int(interval) // 1000} milliseconds")
-        with quick_logs(self.spark):
-            return writer.option("checkpointLocation", str(checkpoint.folder)).start()
+        return writer.option("checkpointLocation", str(checkpoint.folder)).start()
 
     def _on_batch(self, checkpoint: Checkpoint) -> Callable[[DataFrame, int], None]:
         def on_batch(frame: DataFrame, batch: int) -> None:

@@ -8,8 +8,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,44 +40,44 @@ SETTINGS: Final = {
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
 }
 
-_LOG_WRITER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 _CHECKPOINTING: Final = "org.apache.spark.sql.execution.streaming.checkpointing"
+OF_RUNS: Final = {
+    **{name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")},
+    # What a user's session says of these would change what an expression means wherever Spark happens to run it.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # Spark's default starts a process (chmod) for every file it writes to a local disk: a tenth of a second a tick. What
+    # it gives for that, the refusal of a second writer, is not needed: a run's checkpoint is its own, and who owns the
+    # flow the manifests decide.
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
+}
+"""Settings of the session that a run has for itself, whatever those of the given one are."""
 
 
 def session(given: Any = None, *, name: str, master: str | None = None) -> SparkSession:
-    """The session that was given, checked; or one that runs on this machine (or on `master`)."""
+    """The session that was given, checked; or that this process has; or one that runs on this machine (or on `master`)."""
     if given is not None:
         _require_classic(given)
         spark: SparkSession = given
-    else:
-        spark = _make(name, master)
-    _ship(spark)  # before the source is registered, which takes along what is shipped by then
+        return spark
+    _forget_a_dead_java()
+    there = SparkSession._instantiatedSession
+    return _make(name, master) if there is None or there._sc._jsc is None else there
+
+
+def session_of_run(spark: SparkSession) -> SparkSession:
+    """A session of a run's own beside this one: with its views and functions, and settings that touch nobody else's."""
+    own = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession(), OF_RUNS)
+    _ship(own)  # before the source is registered, which takes along what is shipped by then
     cloudpickle.register_pickle_by_value(datasource)  # type: ignore[no-untyped-call]
-    spark.dataSource.register(datasource.StrandlineSource)
-    return spark
-
-
-@contextmanager
-def quick_logs(spark: SparkSession) -> Iterator[None]:
-    """Let queries that are started within write their logs by Java's own means: a tenth of a second less a tick.
-
-    Spark's default starts a process (chmod) for every file it writes to a local disk. What it gives for that, the
-    refusal of a second writer, is not needed: a run's checkpoint is its own, and who owns the flow the manifests decide.
-    """
-    before = spark.conf.get(_LOG_WRITER, None)
-    spark.conf.set(_LOG_WRITER, f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager")
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(_LOG_WRITER)
-        else:
-            spark.conf.set(_LOG_WRITER, before)
+    if not own._jsparkSession.sessionState().dataSourceManager().dataSourceExists(datasource.FORMAT):
+        own.dataSource.register(datasource.StrandlineSource)  # unless it is beside one that belongs to a run already
+    return own
 
 
 def _make(name: str, master: str | None) -> SparkSession:
     require_java()
-    _forget_a_dead_java()
     # The daemon that forks workers must be this Python, and hand them one thread each for Polars.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -95,6 +93,18 @@ def _forget_a_dead_java() -> None:
     if gateway is not None and gateway.proc is not None and gateway.proc.poll() is not None:
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def java_ends(within: float = 5.0) -> bool:
+    """Whether the Java process of this process's Spark is gone, or goes before so many seconds are over."""
+    gateway: Any = SparkContext._gateway
+    if gateway is None or gateway.proc is None:
+        return False
+    try:
+        gateway.proc.wait(within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _require_classic(given: Any) -> None:
@@ -123,13 +133,18 @@ def require_java() -> str:
     return found
 
 
+_shipped: set[str] = set()  # the applications whose executors have this package
+
+
 def _ship(spark: SparkSession) -> None:
     """Executors on other machines get this package; what it needs (polars, pyarrow) must be installed there."""
-    if str(spark.sparkContext.master).startswith("local"):
+    context = spark.sparkContext
+    if str(context.master).startswith("local") or context.applicationId in _shipped:
         return
     root = Path(__file__).parent.parent
     archive = Path(tempfile.mkdtemp(prefix="strandline-")) / "strandline.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         for path in sorted(root.rglob("*.py")):
             packed.write(path, path.relative_to(root.parent))
-    spark.sparkContext.addPyFile(str(archive))
+    context.addPyFile(str(archive))
+    _shipped.add(context.applicationId)

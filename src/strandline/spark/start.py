@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from strandline.errors import RunError, StateError, StrandlineError
+from strandline.errors import RunError, StateError, StrandlineError, raised_by
 from strandline.kernel.fingerprint import require_fitting
 from strandline.kernel.plan import plan_stage
 from strandline.model.batch import as_batch
@@ -22,7 +22,7 @@ from strandline.spark.failures import UNANSWERED, told_by
 from strandline.spark.program import frame_sources
 from strandline.spark.resolving import is_stateless, resolved
 from strandline.spark.run import Driver, Options
-from strandline.spark.session import session
+from strandline.spark.session import session, session_of_run
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.probe import probe
 from strandline.store.savepoints import restore, savepoint
@@ -53,7 +53,7 @@ class Start:
         began = clock.elapsed()
         storage = storage_at(self.state)
         probe(storage)
-        spark = session(self.spark, name=self.flow.name)
+        spark = session_of_run(session(self.spark, name=self.flow.name))
         flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
         head = savepoint(storage, self.from_savepoint).manifest if self.from_savepoint else Manifests(storage).head()
         if head is not None:
@@ -117,6 +117,12 @@ def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()
             )
     _require_sources(flow, head, drop)
     _require_same_frames(flow, head)
+    # A name that is gone already is no error: a run may be started again with the same words.
+    notes += [
+        f"There is no {name!r} in the state to drop." for name in drop if name not in {*head.stages, *head.sources}
+    ]
+    if head.finished:
+        notes.append(f"The flow came to its end in tick {head.number}: nothing is read any more.")
     return notes
 
 
@@ -153,7 +159,18 @@ def _require_frames(spark: SparkSession, flow: Flow) -> None:
 
 
 def _require_columns(spark: SparkSession, node: SourceNode) -> None:
-    frame = node.source.build(spark)  # type: ignore[attr-defined]
+    build = node.source.build  # type: ignore[attr-defined]
+    try:
+        frame = build(spark)
+    except Exception as error:
+        raise RunError(
+            f"In the source {node.name!r}, {raised_by(build, error)}",
+            fix="Mend the function: it gets the Spark session, and gives a streaming DataFrame.",
+        ) from error
+    if not isinstance(frame, DataFrame):
+        raise RunError(
+            f"What builds the source {node.name!r} gave {frame!r}, no DataFrame.", fix="Let it return the DataFrame."
+        )
     if not frame.isStreaming:
         raise RunError(
             f"The DataFrame of the source {node.name!r} is not a streaming one.", fix="Build it with spark.readStream."

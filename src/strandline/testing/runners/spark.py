@@ -27,7 +27,7 @@ from strandline.model.watermarks import Policy
 from strandline.spark.reading import Heard
 from strandline.spark.resolving import resolved
 from strandline.spark.run import Driver, Options
-from strandline.spark.session import session
+from strandline.spark.session import session, session_of_run
 from strandline.spark.ticking import move_sources
 from strandline.store.journal import records
 from strandline.store.layout import manifest_file
@@ -52,9 +52,9 @@ def play_on_spark(flow: Flow, steps: Sequence[Step], options: Mapping[str, Any])
 
 def _session(given: Any) -> SparkSession:
     if given is not None:
-        return session(given, name="play")
+        return session_of_run(session(given, name="play"))
     if not _made or _made[0].sparkContext._jsc is None:  # it was stopped
-        _made[:] = [session(name="play")]
+        _made[:] = [session_of_run(session(name="play"))]
     return _made[0]
 
 
