@@ -56,7 +56,7 @@ def publish(sink: DatabaseSink, target: Target, *ticks: list[tuple[Any, ...]], f
 def test_rows_are_added_with_their_marker(sink: DatabaseSink) -> None:
     publish(sink, TARGET, [("a", 1)], [("a", 2), (None, 3)])
     assert ask(sink, "SELECT k, n FROM totals") == [("a", 1), ("a", 2), (None, 3)]
-    assert ask(sink, "SELECT * FROM strandline_markers") == [("f", "s", "one", 2, "digest-of-2")]
+    assert ask(sink, "SELECT * FROM strandline_markers") == [("f", "s", "totals", "one", 2, "digest-of-2")]
 
 
 def test_a_changelog_is_added_with_op(sink: DatabaseSink) -> None:
@@ -220,6 +220,91 @@ def test_two_sinks_may_add_to_one_table(sink: DatabaseSink) -> None:
     publish(sink, TARGET, [("a", 1)])
     publish(sink, replace(TARGET, sink="other"), [("b", 2)])
     assert ask(sink, "SELECT k FROM totals") == [("a",), ("b",)]
+
+
+def test_a_table_that_was_dropped_is_refused_and_nothing_is_changed(sink: DatabaseSink) -> None:
+    publish(sink, TARGET, [("a", 1)], [("a", 2)])
+    tell(sink, "DROP TABLE totals")
+    with pytest.raises(SinkError, match=r"table 'totals' of the sink 's' .* is gone; rows up to tick 2"):
+        sink.prepare(TARGET)
+    tell(sink, "CREATE TABLE totals (k TEXT, n INTEGER)", "INSERT INTO totals VALUES ('a', 1), ('a', 2)")
+    publish(sink, TARGET, [("a", 3)], first=3)
+    assert ask(sink, "SELECT n FROM totals") == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("target", [TARGET, CHANGES])
+def test_a_table_that_was_dropped_is_made_anew_if_that_is_acknowledged(sink: DatabaseSink, target: Target) -> None:
+    rows = [("a", 1, "upsert"), ("b", 2, "upsert")] if target is CHANGES else [("a", 1), ("b", 2)]
+    publish(sink, target, rows[:1])
+    tell(sink, "DROP TABLE totals")
+    going_on = sink.prepare(replace(target, acknowledged=True))
+    assert going_on.publish(replace(delivery(target, 2, *rows[1:]), after=1)).rows == 1
+    going_on.close()
+    sink.prepare(target).close()
+    assert ask(sink, "SELECT k, n FROM totals") == [("b", 2)]
+
+
+def test_each_sink_that_added_to_a_table_that_was_dropped_is_told(sink: DatabaseSink) -> None:
+    other = replace(TARGET, sink="other")
+    publish(sink, TARGET, [("a", 1)])
+    publish(sink, other, [("b", 1)])
+    tell(sink, "DROP TABLE totals")
+    publish(sink, replace(TARGET, acknowledged=True), [("a", 2)], first=2)
+    publisher = sink.prepare(other)
+    with pytest.raises(SinkError, match="shows no delivery, but tick 1 was published"):
+        publisher.publish(replace(delivery(other, 2, ("b", 2)), after=1))
+    publisher.close()
+
+
+def test_another_table_is_another_target(sink: DatabaseSink) -> None:
+    publish(sink, TARGET, [("a", 1)])
+    elsewhere = replace(sink, table="elsewhere")
+    second = replace(delivery(TARGET, 2, ("a", 2)), after=1)
+    refusing = elsewhere.prepare(TARGET)
+    with pytest.raises(SinkError, match="shows no delivery, but tick 1 was published"):
+        refusing.publish(second)
+    refusing.close()
+    going_on = elsewhere.prepare(replace(TARGET, acknowledged=True))
+    assert going_on.publish(second).rows == 1
+    going_on.close()
+    back = sink.prepare(TARGET)
+    with pytest.raises(SinkError, match="is at tick 1, but tick 2 was published"):
+        back.publish(replace(delivery(TARGET, 3, ("a", 3)), after=2))
+    back.close()
+
+
+def test_a_name_in_capitals_is_the_same_table(sink: DatabaseSink) -> None:
+    publish(sink, TARGET, [("a", 1)])
+    capitals = replace(sink, table="TOTALS").prepare(TARGET)
+    assert capitals.publish(delivery(TARGET, 1, ("a", 1))).skipped
+    capitals.close()
+
+
+@pytest.mark.parametrize("target", [TARGET, CHANGES])
+def test_a_new_incarnation_takes_a_new_table_without_being_asked(sink: DatabaseSink, target: Target) -> None:
+    row = ("a", 1, "upsert") if target is CHANGES else ("a", 1)
+    publish(sink, target, [row], first=150)
+    anew = replace(target, incarnation="two")
+    publish(replace(sink, table="fresh"), anew, [row])
+    assert ask(sink, "SELECT k, n FROM fresh") == [("a", 1)]
+    tell(sink, "DROP TABLE totals")
+    publish(sink, anew, [row])
+    assert ask(sink, "SELECT k, n FROM totals") == [("a", 1)]
+
+
+def test_a_table_that_was_dropped_is_no_longer_that_of_who_upserted_it(sink: DatabaseSink) -> None:
+    publish(sink, CHANGES, [("a", 1, "upsert")])
+    tell(sink, "DROP TABLE totals")
+    publish(sink, replace(CHANGES, sink="other"), [("b", 1, "upsert")])
+    with pytest.raises(SinkError, match="is upserted by the sink 'other'"):
+        sink.prepare(CHANGES)
+
+
+def test_markers_of_another_shape_are_refused(sink: DatabaseSink) -> None:
+    tell(sink, "CREATE TABLE strandline_markers (flow TEXT, sink TEXT, incarnation TEXT, tick INTEGER, digest TEXT)")
+    with pytest.raises(SinkError, match=r"'strandline_markers', .* has other columns than this release knows"):
+        sink.prepare(TARGET)
+    assert ask(sink, "SELECT name FROM sqlite_master") == [("strandline_markers",)]
 
 
 def test_an_incarnation_that_takes_over_may_change_younger_rows(sink: DatabaseSink) -> None:

@@ -30,7 +30,8 @@ class DatabaseSink:
     * rows="changelog": rows are added, with `op`.
     * rows="upsert": the table holds one row for each key, with `_tick`, the tick that last changed it. Null is a key.
 
-    The rows of a tick and the marker, in the table `strandline_markers`, are one transaction.
+    The rows of a tick and the marker, in the table `strandline_markers`, are one transaction. A table that has a marker
+    and was dropped is refused, until that is acknowledged.
 
     >>> DatabaseSink("mysql://host/db", "totals")
     Traceback (most recent call last):

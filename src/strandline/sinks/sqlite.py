@@ -23,9 +23,9 @@ from strandline.sinks.contract import (
     Target,
     delivered_tables,
     judge_marker,
-    own_marker,
 )  # fmt: skip
-from strandline.sinks.sqlite_tables import MARKERS, KeyedTable, Table
+from strandline.sinks.sqlite_markers import TableMarker
+from strandline.sinks.sqlite_tables import KeyedTable, Table
 
 _LOCKED: Final = ("locked", "busy")
 
@@ -51,13 +51,13 @@ class SqlitePublisher:
     def __init__(self, path: str, table: str, target: Target, wait: Span) -> None:
         self.path, self.target, self.wait = path, target, wait
         self.table = KeyedTable(table, target) if target.rows == "upsert" else Table(table, target)
+        self.table_marker = TableMarker(table, target)
         self.lock = threading.Lock()  # the driver publishes from other threads than the one that prepared
         with self._told("opened"):
             self.connection = self._connected()
         try:
             with self._told("prepared"), self._transaction() as cursor:
-                cursor.execute(MARKERS)
-                own_marker(self._marker(cursor), target)
+                self.table_marker.prepare(cursor, table_is_there=self.table.is_there(cursor))
                 self.table.prepare(cursor)
         except BaseException:
             self.connection.close()
@@ -67,12 +67,12 @@ class SqlitePublisher:
     def marker(self) -> Marker | None:
         """The last delivery that the database shows."""
         with self.lock, self._told("read"), self._transaction() as cursor:
-            return self._marker(cursor)
+            return self.table_marker.read(cursor)
 
     def publish(self, delivery: Delivery) -> Receipt:
         """Write the rows of a tick and its marker, once."""
         with self.lock, self._told("written"), self._transaction() as cursor:
-            before = self._marker(cursor)
+            before = self.table_marker.read(cursor)
             if judge_marker(before, delivery, self.target) == "skip":
                 return SKIPPED
             if before is None or before.incarnation != delivery.incarnation:
@@ -81,7 +81,7 @@ class SqlitePublisher:
             for table in delivered_tables(self.target, delivery):
                 self.table.write(cursor, table, delivery.tick)
                 rows += table.height
-            self._mark(cursor, delivery)
+            self.table_marker.move(cursor, delivery)
         return Receipt(rows=rows)
 
     def close(self) -> None:
@@ -120,21 +120,6 @@ class SqlitePublisher:
             raise
         finally:
             cursor.close()
-
-    def _marker(self, cursor: sqlite3.Cursor) -> Marker | None:
-        found = cursor.execute(
-            "SELECT incarnation, tick, digest FROM strandline_markers WHERE flow = ? AND sink = ?",
-            (self.target.flow, self.target.sink),
-        ).fetchone()
-        return None if found is None else Marker(incarnation=found[0], tick=found[1], digest=found[2])
-
-    def _mark(self, cursor: sqlite3.Cursor, delivery: Delivery) -> None:
-        cursor.execute(
-            "INSERT INTO strandline_markers (flow, sink, incarnation, tick, digest) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (flow, sink) DO UPDATE SET incarnation = excluded.incarnation, tick = excluded.tick, "
-            "digest = excluded.digest",
-            (self.target.flow, self.target.sink, delivery.incarnation, delivery.tick, delivery.digest),
-        )
 
     @contextmanager
     def _told(self, done: str) -> Iterator[None]:

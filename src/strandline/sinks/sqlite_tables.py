@@ -26,10 +26,6 @@ from strandline.sinks.contract import ACKNOWLEDGE, OP, Target
 from strandline.sinks.plain import plain_column
 
 TICK: Final = "_tick"
-MARKERS: Final = (
-    "CREATE TABLE IF NOT EXISTS strandline_markers (flow TEXT NOT NULL, sink TEXT NOT NULL, incarnation TEXT NOT NULL, "
-    "tick INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (flow, sink))"
-)
 # An upsert is guarded by the tick that a row has, which means something within one sink only.
 KEYED_TABLES: Final = 'CREATE TABLE IF NOT EXISTS strandline_keyed_tables ("table" TEXT PRIMARY KEY, flow TEXT NOT NULL, sink TEXT NOT NULL)'
 # What may stand in a column of each declared kind without being changed; '' is a column without a type.
@@ -53,14 +49,18 @@ class Table:
         self.columns: dict[str, str] = {name: kind_of(type) for name, type in target.delivered.columns}
         self._require_distinct_names()
 
+    def is_there(self, cursor: sqlite3.Cursor) -> bool:
+        """Whether the name is taken, by this table or by something else."""
+        return self._kind(cursor) is not None
+
     def prepare(self, cursor: sqlite3.Cursor) -> None:
         """Make the table, or check the one that is there."""
-        found = cursor.execute("SELECT type FROM sqlite_master WHERE lower(name) = lower(?)", (self.name,)).fetchone()
+        found = self._kind(cursor)
         if found is None:
             columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
             cursor.execute(f"CREATE TABLE {quoted(self.name)} ({columns})")
-        elif found[0] != "table":
-            raise SinkError(f"{self.name!r} is a {found[0]}, no table.", fix="Name a table, or a name that is free.")
+        elif found != "table":
+            raise SinkError(f"{self.name!r} is a {found}, no table.", fix="Name a table, or a name that is free.")
         else:
             self._check(cursor)
 
@@ -71,6 +71,11 @@ class Table:
 
     def taken_over(self, cursor: sqlite3.Cursor) -> None:
         """Rows that another incarnation added stay."""
+
+    def _kind(self, cursor: sqlite3.Cursor) -> str | None:
+        """What stands under the name: a table, or perhaps a view."""
+        found = cursor.execute("SELECT type FROM sqlite_master WHERE lower(name) = lower(?)", (self.name,)).fetchone()
+        return None if found is None else str(found[0])
 
     def _names(self) -> str:
         return ", ".join(map(quoted, self.columns))
@@ -126,8 +131,9 @@ class KeyedTable(Table):
 
     def prepare(self, cursor: sqlite3.Cursor) -> None:
         """Make the table and its key, or check those that are there."""
+        new = not self.is_there(cursor)
         super().prepare(cursor)
-        self._claim(cursor)
+        self._claim(cursor, new=new)
         index = f"strandline_key_{self.name}"
         wanted = f"CREATE UNIQUE INDEX {quoted(index)} ON {quoted(self.name)} ({self._key()})"
         found = cursor.execute("SELECT sql FROM sqlite_master WHERE name = ?", (index,)).fetchone()
@@ -145,11 +151,11 @@ class KeyedTable(Table):
                 fix="Name another table, or the key that it was made for.",
             )
 
-    def _claim(self, cursor: sqlite3.Cursor) -> None:
+    def _claim(self, cursor: sqlite3.Cursor, *, new: bool) -> None:
         cursor.execute(KEYED_TABLES)
         name, own = self.name.lower(), (self.target.flow, self.target.sink)
         found = cursor.execute('SELECT flow, sink FROM strandline_keyed_tables WHERE "table" = ?', (name,)).fetchone()
-        if found is not None and found != own and not self.target.acknowledged:
+        if found is not None and found != own and not (new or self.target.acknowledged):
             raise SinkError(
                 f"The table {self.name!r} is upserted by the sink {found[1]!r} of the flow {found[0]!r}; {self.target} would "
                 "overwrite its rows.",
