@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import polars as pl
 import pytest
 
 import strandline as sl
+from strandline.errors import SinkError
 from strandline.model.nodes import SinkNode
-from strandline.sinks.contract import Delivery, Marker, Receipt
+from strandline.sinks.contract import ALL_ROWS, Delivery, Marker, Receipt, Target
 from strandline.spark.outputs import frame_bytes, write_output
-from strandline.spark.publishing import Outlet, Publishing
+from strandline.spark.publishing import Outlet, Publishing, prepare
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest
 from strandline.store.records import PendingTick, SinkRecord
@@ -78,3 +80,28 @@ def test_every_sink_is_closed_although_one_of_them_fails(tmp_path: Path) -> None
     with pytest.raises(OSError, match="no answer"):
         publishing(LocalStorage(tmp_path), **shelves).close()
     assert shelves["two"].closed
+
+
+@dataclass(frozen=True)
+class Place:
+    """A sink that is prepared with a shelf, or cannot be."""
+
+    shelf: Shelf | None = None
+    guarantee: str = "at least once"
+    takes: frozenset[str] = ALL_ROWS
+
+    def prepare(self, target: Target) -> Shelf:
+        if self.shelf is None:
+            raise SinkError("There is no shelf.", fix="Build one.")
+        return self.shelf
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_what_is_prepared_is_closed_when_the_next_sink_cannot_be(tmp_path: Path, failing: bool) -> None:
+    shelf = Shelf(failing=failing)
+    events = sl.Flow("f").source("events", sl.Generator(seed=1, rows=1), time="at")
+    events.sink("one", Place(shelf))
+    events.sink("two", Place())
+    with pytest.raises(SinkError, match="no shelf"):
+        prepare(events.flow, LocalStorage(tmp_path), "new", acknowledged=False, restored_from=None, spark=lambda: None)
+    assert shelf.closed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,16 +184,21 @@ def prepare(
     flow: Flow, storage: Storage, incarnation: str, *, acknowledged: bool, restored_from: str | None,
     last: Mapping[str, Marker], spark: Callable[[], Any],
 ) -> Publishing:  # fmt: skip
-    """Prepare every sink of a resolved flow, before anything starts."""
-    outlets = {}
-    for node in flow.nodes:
-        if isinstance(node, SinkNode):
-            schema = delivered(node)
-            assert schema is not None, "a resolved flow knows its columns"
-            target = Target(
-                flow=flow.name, sink=node.name, incarnation=incarnation, schema=schema, rows=node.rows,
-                key=node.key, acknowledged=acknowledged, restored_from=restored_from,
-                last=last.get(node.name), spark=spark,
-            )  # fmt: skip
-            outlets[node.name] = Outlet(node, node.sink.prepare(target), storage, incarnation)
-    return Publishing(outlets)
+    """Prepare every sink of a resolved flow, before anything starts; all of them, or none stays open."""
+    publishing = Publishing({})
+    try:
+        for node in flow.nodes:
+            if isinstance(node, SinkNode):
+                schema = delivered(node)
+                assert schema is not None, "a resolved flow knows its columns"
+                target = Target(
+                    flow=flow.name, sink=node.name, incarnation=incarnation, schema=schema, rows=node.rows,
+                    key=node.key, acknowledged=acknowledged, restored_from=restored_from,
+                    last=last.get(node.name), spark=spark,
+                )  # fmt: skip
+                publishing.outlets[node.name] = Outlet(node, node.sink.prepare(target), storage, incarnation)
+    except BaseException:
+        with suppress(Exception):  # why a sink could not be prepared is what is told
+            publishing.close()
+        raise
+    return publishing
