@@ -31,6 +31,7 @@ from strandline.model.flow import (
 )  # fmt: skip
 from strandline.model.lineage import lateness_of, schema_of, windows_of
 from strandline.model.sinking import check_sink, sink_risks
+from strandline.model.targets import check_targets
 from strandline.model.triggers import AfterWatermark
 from strandline.model.types import Schema
 from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Window
@@ -42,7 +43,7 @@ MANY_PANES: Final = 500
 
 def check(flow: Flow) -> list[str]:
     """Raise CheckFailed with every problem of a flow; return its risks as sentences."""
-    problems = [*_something(flow), *_names(flow)]
+    problems = [*_something(flow), *_names(flow), *check_targets(flow)]
     for node in flow.nodes:
         problems += check_sink(node) if isinstance(node, SinkNode) else check_node(node)
     if problems:

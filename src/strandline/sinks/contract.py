@@ -21,6 +21,10 @@ compares marker and delivery, the same way for all sinks:
     marker of another incarnation           error, unless the user acknowledged it: then it is taken over
 
 A sink that cannot do this (a terminal, a user's function) delivers *at least once*, and its `guarantee` says so.
+
+A sink whose target has one marker, or whose rows overwrite each other, cannot share it with another sink of the same
+flow: by `own_target` (see `strandline.model.targets`) it says what it needs for itself, and `flow.check()` refuses a
+second one.
 """
 
 from __future__ import annotations

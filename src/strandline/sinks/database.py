@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import Final, TypeAlias
 
 from strandline.errors import DescriptionError, did_you_mean, told
 from strandline.model.time import Span
-from strandline.sinks.contract import ALL_ROWS, Publisher, Target, require_rows
+from strandline.sinks.contract import ALL_ROWS, Publisher, Rows, Target, require_rows
 from strandline.sinks.sqlite import SqlitePublisher, sqlite_path
 
 # A dialect checks the rest of a url (the database), and opens a table in it: (database, table, target, wait).
@@ -71,6 +72,13 @@ class DatabaseSink:
     def takes(self) -> frozenset[str]:
         """Every kind of rows."""
         return ALL_ROWS
+
+    def own_target(self, rows: Rows) -> tuple[str, str] | None:
+        """A table whose rows are overwritten. To others each sink adds, with a marker of its own."""
+        if rows != "upsert":
+            return None
+        scheme, _, rest = self.url.partition("://")
+        return os.path.realpath(DIALECTS[scheme][0](rest)), self.table.lower()
 
     def prepare(self, target: Target) -> Publisher:
         """Make the table, or check it."""

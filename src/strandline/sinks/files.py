@@ -15,6 +15,7 @@ from strandline.sinks.contract import (
     Delivery,
     Marker,
     Receipt,
+    Rows,
     Target,
     delivered_tables,
     judge_marker,
@@ -81,6 +82,10 @@ class FileSink:
     def takes(self) -> frozenset[str]:
         """Files are never changed, so there are no upserts."""
         return frozenset({"append", "changelog"})
+
+    def own_target(self, rows: Rows) -> str:
+        """The folder: it has one owner."""
+        return storage_at(self.path).url
 
     def reader(self) -> FileReader:
         """A reader of what was written so far."""

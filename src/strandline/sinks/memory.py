@@ -17,6 +17,7 @@ from strandline.sinks.contract import (
     Delivery,
     Marker,
     Receipt,
+    Rows,
     Target,
     delivered_tables,
     judge_marker,
@@ -69,6 +70,10 @@ class MemorySink:
     def takes(self) -> frozenset[str]:
         """Every kind of rows."""
         return ALL_ROWS
+
+    def own_target(self, rows: Rows) -> MemorySink:
+        """Itself: it keeps one marker."""
+        return self
 
     def prepare(self, target: Target) -> MemoryPublisher:
         """Check that the memory is empty, or holds rows of this incarnation."""

@@ -1,0 +1,68 @@
+"""Where rows go: what check() refuses of the sinks of a flow, taken together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strandline as sl
+from strandline.errors import CheckFailed
+from tests.model.sinking import Shelf, orders
+
+UPSERT: dict[str, Any] = {"rows": "upsert", "key": "user"}
+
+
+def sunk(one: Any, other: Any, **options: Any) -> sl.Flow:
+    stream = orders()
+    stream.sink("one", one, **options)
+    stream.where("n > 1").sink("other", other, **options)
+    return stream.flow
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+
+
+SHARING: dict[str, Any] = {
+    "a memory": lambda: sunk(*[sl.Memory()] * 2),
+    "a folder": lambda: sunk(sl.Files("out").write(), sl.Files(Path("out").absolute()).write(format="json")),
+    "a folder by a link": lambda: sunk(sl.Files("out").write(layout="log"), sl.Files("link").write(layout="log")),
+    "a bucket": lambda: sunk(sl.Files("s3://here/out").write(), sl.Files("s3://here/out/").write()),
+    "an upserted table": lambda: sunk(
+        sl.Database("sqlite:///x.db").write("t"), sl.Database(f"sqlite:///{Path.cwd()}/x.db").write("T"), **UPSERT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SHARING)
+def test_two_sinks_with_one_target_that_cannot_tell_them_apart_are_refused(kind: str) -> None:
+    with pytest.raises(CheckFailed, match="The sinks 'one' and 'other' have one target") as caught:
+        SHARING[kind]().check()
+    assert len(caught.value.problems) == 1
+
+
+def write(df: Any, tick: Any) -> None:
+    """Is told by the tick which sink calls it."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "options"),
+    [
+        (sl.Memory("same"), sl.Memory("same"), {}),
+        (sl.Files("out").write(), sl.Files("out/other").write(), {}),
+        (sl.Database("sqlite:///x.db").write("t"), sl.Database("sqlite:///x.db").write("t"), {}),
+        (sl.Database("sqlite:///x.db").write("t"), sl.Database("sqlite:///x.db").write("t2"), UPSERT),
+        (sl.Database("sqlite:///x.db").write("t"), sl.Database("sqlite:///y.db").write("t"), UPSERT),
+        (sl.ForeachTick(write), sl.ForeachTick(write), {}),
+        (sl.Console(), sl.Console(), {}),
+        (Shelf(), Shelf(), {}),
+        (sl.Files("ftp://nowhere").write(), sl.Files("ftp://nowhere").write(), {}),
+    ],
+)
+def test_sinks_with_targets_of_their_own_or_that_tell_them_apart_are_let_through(
+    one: Any, other: Any, options: dict[str, Any]
+) -> None:
+    sunk(one, other, **options).check()
