@@ -59,7 +59,6 @@ def write(df: Any, tick: Any) -> None:
         (sl.ForeachTick(write), sl.ForeachTick(write), {}),
         (sl.Console(), sl.Console(), {}),
         (Shelf(), Shelf(), {}),
-        (sl.Files("ftp://nowhere").write(), sl.Files("ftp://nowhere").write(), {}),
     ],
 )
 def test_sinks_with_targets_of_their_own_or_that_tell_them_apart_are_let_through(

@@ -120,7 +120,9 @@ def test_a_folder_holds_files_of_one_kind(sink: Any, target: Any, said: str, tmp
         FileSink(tmp_path, **sink).prepare(replace(TARGET, **target))
 
 
-@pytest.mark.parametrize("given", [{"format": "xml"}, {"layout": "hive"}, {"path": ""}, {"path": 3}])
+@pytest.mark.parametrize(
+    "given", [{"format": "xml"}, {"layout": "hive"}, {"path": ""}, {"path": 3}, {"path": "ftp://x/y"}]
+)
 def test_what_makes_no_sense_is_refused_when_said(given: dict[str, Any]) -> None:
     with pytest.raises(DescriptionError):
         FileSink(**{"path": "out", **given})

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import Protocol, runtime_checkable
 
-from strandline.errors import DescriptionError, StrandlineError
+from strandline.errors import DescriptionError
 from strandline.model.fitting import Problems
 from strandline.model.flow import Flow
 from strandline.model.nodes import RowsMode, SinkNode
@@ -36,7 +36,4 @@ def check_targets(flow: Flow) -> Problems:
 
 
 def _own_target(node: SinkNode) -> Hashable | None:
-    try:
-        return node.sink.own_target(node.rows) if isinstance(node.sink, Exclusive) else None
-    except StrandlineError:
-        return None  # a place that cannot be: the sink says so when it is prepared
+    return node.sink.own_target(node.rows) if isinstance(node.sink, Exclusive) else None

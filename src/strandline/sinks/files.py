@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Literal, get_args
 
-from strandline.errors import DescriptionError, told
+from strandline.errors import DescriptionError, StorageError, told
 from strandline.sinks import filelog, folder
 from strandline.sinks.contract import (
     SKIPPED,
@@ -59,10 +59,10 @@ class FileSink:
     def __init__(
         self, path: str | os.PathLike[str], *, format: FileFormat = "parquet", layout: Layout = "ticks"
     ) -> None:
-        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-            raise DescriptionError(
-                f"{told(path)} is no place for files.", fix="Give a path, or a url such as 's3://...'."
-            )
+        try:
+            storage_at(path)
+        except StorageError as error:
+            raise DescriptionError(f"{told(path)} is no place for files.", fix=error.fix) from None
         for option, value, known in (("format", format, get_args(FileFormat)), ("layout", layout, get_args(Layout))):
             if value not in known:
                 raise DescriptionError(
