@@ -65,3 +65,53 @@ def test_sinks_with_targets_of_their_own_or_that_tell_them_apart_are_let_through
     one: Any, other: Any, options: dict[str, Any]
 ) -> None:
     sunk(one, other, **options).check()
+
+
+def looping(read: str, written: str, *, pattern: str | None = None, **options: Any) -> sl.Flow:
+    source = sl.Files(read).read(format="json", schema="n int, at timestamp", pattern=pattern)
+    events = sl.Flow("f").source("events", source, time="at")
+    events.sink("out", sl.Files(written).write(**{"format": "json", **options}))
+    return events.flow
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "options"),
+    [
+        ("data", "data", {}),
+        ("data/", "data/eu/out", {}),
+        ("data", "file://{here}/data/out", {}),
+        ("{here}/data", "data/out", {"layout": "log"}),
+        ("out", "link", {}),
+        ("link", "out/below", {}),
+        ("da*/out", "data/out", {}),
+        ("data", "data/out", {"pattern": "*.json"}),
+        ("data/**/*.json", "data/out", {}),
+        (".", "out", {}),
+    ],
+)
+def test_a_flow_that_reads_the_files_it_writes_is_refused(
+    read: str, written: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    flow = looping(read.format(here=tmp_path), written.format(here=tmp_path), **options)
+    with pytest.raises(CheckFailed, match="'out' writes its files where the source 'events' reads"):
+        flow.check()
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "options"),
+    [
+        ("data", "database", {}),
+        ("data/in", "data/out", {}),
+        ("data/in", "data", {}),
+        ("data", "data/_out", {}),
+        ("data", "data/out", {"pattern": "*.csv"}),
+        ("data", "data/out", {"pattern": "*.json", "format": "parquet"}),
+        ("data/*/in", "data/eu/out", {}),
+        ("data/in.json", "data", {}),
+        (".", "s3://data/out", {}),
+    ],
+)
+def test_a_flow_that_does_not_read_what_it_writes_is_let_through(
+    read: str, written: str, options: dict[str, Any]
+) -> None:
+    assert looping(read, written, **options).check() == []

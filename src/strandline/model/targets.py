@@ -1,4 +1,8 @@
-"""Where do rows go? What is wrong with it can only be seen from the whole flow: two sinks may get in each other's way."""
+"""Where do rows go? What can be wrong with it is only seen from the whole flow.
+
+Two sinks may get in each other's way, and a flow may read what it writes. The model knows no paths; those who do are
+asked.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import Protocol, runtime_checkable
 
-from strandline.errors import DescriptionError
+from strandline.errors import DescriptionError, StrandlineError
 from strandline.model.fitting import Problems
 from strandline.model.flow import Flow
-from strandline.model.nodes import RowsMode, SinkNode
+from strandline.model.nodes import RowsMode, SinkNode, SourceNode
 
 
 @runtime_checkable
@@ -20,8 +24,29 @@ class Exclusive(Protocol):
         """What the sink needs for itself: equal for two that would get in each other's way; None where it may share."""
 
 
-def check_targets(flow: Flow) -> Problems:
+@runtime_checkable
+class WritesFiles(Protocol):
+    """A sink that puts files where a source may find them."""
+
+    @property
+    def example(self) -> str:
+        """The path of a file such as it writes, with links resolved; a url where it is not on this machine."""
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """A source that takes the files that it finds."""
+
+    def reads(self, path: str) -> bool:
+        """Whether it would read a file that is put there."""
+
+
+def check_targets(flow: Flow) -> list[StrandlineError]:
     """What is wrong with the targets of a flow's sinks, taken together."""
+    return [*_shared(flow), *_read_again(flow)]
+
+
+def _shared(flow: Flow) -> Problems:
     sinks_of: defaultdict[Hashable, list[SinkNode]] = defaultdict(list)
     for node in flow.nodes:
         if isinstance(node, SinkNode) and (target := _own_target(node)) is not None:
@@ -33,6 +58,23 @@ def check_targets(flow: Flow) -> Problems:
                 "which cannot tell them apart: one would take the other's rows for its own, or overwrite them.",
                 fix="Give each a target of its own; only a table to which rows are added may have several sinks.",
             )
+
+
+def _read_again(flow: Flow) -> Problems:
+    for source in flow.nodes:
+        for sink in flow.nodes:
+            if isinstance(source, SourceNode) and isinstance(sink, SinkNode) and _reads(source, sink):
+                yield DescriptionError(
+                    f"The sink {sink.name!r} writes its files where the source {source.name!r} reads: the flow would feed "
+                    "itself, without end.",
+                    fix="Write to a folder that the source does not read: beside its own, or in it under a name that begins "
+                    "with '_'.",
+                )
+
+
+def _reads(source: SourceNode, sink: SinkNode) -> bool:
+    reader, writer = source.source, sink.sink
+    return isinstance(reader, ReadsFiles) and isinstance(writer, WritesFiles) and reader.reads(writer.example)
 
 
 def _own_target(node: SinkNode) -> Hashable | None:

@@ -102,6 +102,11 @@ def entry_name(number: int) -> str:
     return f"{LOG}{number:012}.json"
 
 
+def data_name(entry: int, extension: str) -> str:
+    """A name for a data file of an entry, which no other has."""
+    return f"{DATA}{entry:012}-{secrets.token_hex(8)}.{extension}"
+
+
 def read_entry(storage: Storage, number: int) -> Entry:
     """An entry; MissingFile if there is none."""
     name = entry_name(number)
@@ -141,7 +146,7 @@ def is_left(storage: Storage, number: int) -> bool:
 
 def write_data(storage: Storage, entry: int, extension: str, data: Buffers, **about: int) -> DataFile:
     """Write a data file for the entry of this number; `about` are its rows and ticks."""
-    name = f"{DATA}{entry:012}-{secrets.token_hex(8)}.{extension}"
+    name = data_name(entry, extension)
     pieces = buffers_of(data)
     storage.create(name, data)
     checksum = 0

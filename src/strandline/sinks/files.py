@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Literal, get_args
+from urllib.parse import unquote
 
 from strandline.errors import DescriptionError, StorageError, told
 from strandline.sinks import filelog, folder
@@ -87,6 +88,14 @@ class FileSink:
         """The folder: it has one owner."""
         return storage_at(self.path).url
 
+    @property
+    def example(self) -> str:
+        """The path of a file such as it writes, with links resolved; a url in an object store."""
+        name = (
+            filelog.data_name(0, self.format) if self.layout == "log" else _tick_name(0, "0" * 8, "0" * 16, self.format)
+        )
+        return f"{unquote(storage_at(self.path).url.removeprefix('file://'))}/{name}"
+
     def reader(self) -> FileReader:
         """A reader of what was written so far."""
         return FileReader(self.path)
@@ -126,7 +135,7 @@ class TickFiles:
             return SKIPPED
         tables = list(delivered_tables(self.target, delivery))
         data = FORMATS[self.owner.format].encode(tables, self.owner.schema)
-        name = f"tick-{delivery.tick:012}-{self.owner.tag}-{digest}.{self.owner.format}"
+        name = _tick_name(delivery.tick, self.owner.tag, digest, self.owner.format)
         with folder.told(self.target):
             created = self.storage.create(name, data)
         self.marker = Marker(incarnation=self.owner.incarnation, tick=delivery.tick, digest=digest)
@@ -134,6 +143,10 @@ class TickFiles:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _tick_name(tick: int, tag: str, digest: str, extension: str) -> str:
+    return f"tick-{tick:012}-{tag}-{digest}.{extension}"
 
 
 def _last_of(files: Sequence[re.Match[str]], owner: Owner) -> Marker | None:

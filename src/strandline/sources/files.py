@@ -94,6 +94,10 @@ class FileSource:
                 f"max_files_per_tick={told(most)} is no number of files.", fix="Give a whole number from 1."
             )
 
+    def reads(self, path: str) -> bool:
+        """Whether it would read a file that is put there; links in the path are resolved."""
+        return Wanted.of(os.path.realpath(self.path), self.pattern).finds(path)
+
     def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> FileReader:
         """What reads the files; `storage` keeps the log of what was found."""
         if storage is None:

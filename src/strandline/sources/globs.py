@@ -41,6 +41,19 @@ class Wanted:
         """Whether a file or folder of this name is looked at."""
         return not name.startswith(("_", ".")) and not name.endswith(".tmp")
 
+    def finds(self, path: str) -> bool:
+        """Whether a file at this path, which is as absolute as the root, is looked at and meant.
+
+        >>> wanted = Wanted.of("/data", "*.json")
+        >>> wanted.finds("/data/eu/a.json"), wanted.finds("/data/_eu/a.json"), wanted.finds("/database/a.json")
+        (True, False, False)
+        >>> Wanted.of("/").finds("/data/a.json")
+        True
+        """
+        above = self.root.rstrip("/") + "/"
+        inside = path.removeprefix(above)
+        return path.startswith(above) and all(map(self.is_visible, inside.split("/"))) and self.matches(inside)
+
     def matches(self, path: str) -> bool:
         """Whether a path below the root is meant. What lies in a folder that matches is meant too."""
         if self.path is not None and not _matches(self.path, path, and_below="(/.*)?"):
