@@ -209,6 +209,51 @@ def test_a_file_that_grew_after_it_was_found_stops_the_flow_by_name(tmp_path: Pa
         reader.latest(end, NO_LIMIT)
 
 
+def test_a_file_that_was_found_half_written_is_read_whole_when_it_is_whole(tmp_path: Path) -> None:
+    reader = reader_of(tmp_path)
+    path = put(tmp_path / "in", "a.json", range(3))
+    put(tmp_path / "in", "b.json", range(5, 6))
+    end = reader.latest(reader.first(), NO_LIMIT)
+    with path.open("a") as file:
+        file.write('{"n": 3}\n')
+    with pytest.raises(DataError, match="start again when it is whole"):
+        pieces(reader, reader.first(), end)
+    again = reader_of(tmp_path)  # nothing was committed: the next run begins where this one did
+    assert again.latest(again.first(), NO_LIMIT) == end
+    assert numbers(rows_of(pieces(again, again.first(), end))) == [0, 1, 2, 3, 5]
+    assert numbers(everything(reader_of(tmp_path))) == [0, 1, 2, 3, 5]
+
+
+def test_in_a_great_backlog_too_a_changed_file_is_read_as_it_is(tmp_path: Path) -> None:
+    for number in range(300):
+        put(tmp_path / "in", f"{number:03}.json", range(number, number + 1))
+    reader = reader_of(tmp_path, max_files_per_tick=5)
+    reader.latest(reader.first(), NO_LIMIT)
+    put(tmp_path / "in", "003.json", range(300, 302))
+    end = reader.latest(reader.first(), NO_LIMIT)
+    assert numbers(rows_of(pieces(reader, reader.first(), end))) == [0, 1, 2, 4, 300, 301]
+
+
+def test_an_empty_file_in_place_of_one_that_was_lost_lets_the_flow_go_on(tmp_path: Path) -> None:
+    reader = reader_of(tmp_path)
+    path = put(tmp_path / "in", "a.json", range(3))
+    reader.latest(reader.first(), NO_LIMIT)
+    path.unlink()
+    put(tmp_path / "in", "b.json", range(5, 6))
+    with pytest.raises(DataError, match="or an empty file in its place"):
+        reader.latest(reader.first(), NO_LIMIT)
+    path.touch()
+    assert numbers(everything(reader_of(tmp_path))) == [5]
+
+
+def test_files_that_are_read_may_be_copied_elsewhere_without_their_times(tmp_path: Path) -> None:
+    reader = reader_of(tmp_path)
+    path = put(tmp_path / "in", "a.json", range(3))
+    end = reader.latest(reader.first(), NO_LIMIT)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    assert reader.latest(end, NO_LIMIT) == end
+
+
 def test_a_file_that_is_gone_before_it_was_read_is_named(tmp_path: Path) -> None:
     reader = reader_of(tmp_path)
     path = put(tmp_path / "in", "a.json", range(3))

@@ -103,5 +103,13 @@ def test_what_is_prepared_is_closed_when_the_next_sink_cannot_be(tmp_path: Path,
     events.sink("one", Place(shelf))
     events.sink("two", Place())
     with pytest.raises(SinkError, match="no shelf"):
-        prepare(events.flow, LocalStorage(tmp_path), "new", acknowledged=False, restored_from=None, spark=lambda: None)
+        prepare(
+            events.flow,
+            LocalStorage(tmp_path),
+            "new",
+            acknowledged=False,
+            restored_from=None,
+            last={},
+            spark=lambda: None,
+        )
     assert shelf.closed

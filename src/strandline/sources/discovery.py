@@ -3,13 +3,14 @@
 A sorted listing is no position: a new file may sort before those that were read. So each file gets its number when it
 is first seen, and a log in the state keeps that: `log/000000000000.json` and so on, each a batch of newly found files
 with their sizes and times of change. Entries are only ever added, each created once; of two processes that add at the
-same time one finds the name taken, reads what the other wrote, and looks again.
+same time one finds the name taken, reads what the other wrote, and looks again. A file that changes before it is read
+is told of once more, under the number that it has.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -44,7 +45,7 @@ class DiscoveryLog:
 
     storage: Storage
     files: list[Found] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
+    numbers: dict[str, int] = field(default_factory=dict)
     entries: int = 0
 
     def follow(self, to: int | None = None) -> None:
@@ -63,10 +64,9 @@ class DiscoveryLog:
             )
 
     def add(self, found: Iterable[Found]) -> None:
-        """Give numbers to files that have none, oldest first."""
-        new = [file for file in found if file.path not in self.seen]
-        new.sort(key=lambda file: (file.changed, file.path))
-        while new:
+        """Give numbers to files that have none, oldest first; tell anew of those that are not as they were told."""
+        new = sorted(found, key=lambda file: (file.changed, file.path))
+        while new := [file for file in new if not self._knows(file)]:
             batch = new[:_BATCH]
             if self.storage.create(_entry(self.entries), _encode(batch)):
                 self._take(batch)
@@ -74,7 +74,9 @@ class DiscoveryLog:
                 self._join()
             else:  # another process was faster: what it found has its numbers now
                 self.follow()
-            new = [file for file in new if file.path not in self.seen]
+
+    def _knows(self, file: Found) -> bool:
+        return file.path in self.numbers and self.files[self.numbers[file.path]] == file
 
     def _read(self, name: str) -> list[Found]:
         """The files of an entry. Damage must be found: a file might be read twice, or never."""
@@ -85,8 +87,11 @@ class DiscoveryLog:
 
     def _take(self, found: Iterable[Found]) -> None:
         for file in found:
-            self.files.append(file)
-            self.seen.add(file.path)
+            if file.path in self.numbers:
+                self.files[self.numbers[file.path]] = file
+            else:
+                self.numbers[file.path] = len(self.files)
+                self.files.append(file)
 
     def _join(self) -> None:
         """Keep each hundred entries in one file too, so that a start need not open every one."""
@@ -120,7 +125,7 @@ class Listing:
     wanted: Wanted
     settled: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
 
-    def new_files(self, seen: set[str], now: int | None) -> Iterator[Found]:
+    def new_files(self, seen: Container[str], now: int | None) -> Iterator[Found]:
         """The wanted files that were not seen; `now` in microseconds, for a folder changed just now is listed again."""
         root = self.wanted.root
         if os.path.isfile(root):
@@ -176,28 +181,50 @@ def _found(place: str, path: str) -> Iterator[Found]:
     yield Found(path, about.st_size, about.st_mtime_ns)
 
 
-def look_again(root: str, files: list[Found], read: int) -> None:
-    """Refuse to go on when one of the newest files changed after it got its number, or is gone before it was read."""
-    for number in range(max(0, len(files) - _LOOK_AGAIN), len(files)):
-        require_unchanged(root, files[number], may_be_gone=number < read)
+def look_again(root: str, files: list[Found], read: int, to: int) -> list[Found]:
+    """Those that are not read yet and are not as they were when they got their numbers: of the next, and of the newest.
+
+    One that is read must have the size it had: what was added to it would be lost. One that is gone unread is an error.
+    """
+    changed = []
+    for number in sorted({*range(read, to), *range(max(0, len(files) - _LOOK_AGAIN), len(files))}):
+        file = files[number]
+        there = _there(root, file, may_be_gone=number < read)
+        if there is None or there == file:
+            continue
+        if number >= read:
+            changed.append(there)
+        elif there.size != file.size:  # the time alone is another where a folder was copied
+            raise _changed(root, file, there)
+    return changed
 
 
-def require_unchanged(root: str, file: Found, *, may_be_gone: bool = False) -> None:
-    """Refuse a file that is gone, or is not as it was when it was found: part of it would be lost, or read twice."""
+def require_unchanged(root: str, file: Found) -> None:
+    """Refuse a file that is gone, or is not as it was when its tick was planned: part of it would be lost."""
+    there = _there(root, file)
+    assert there is not None
+    if there != file:
+        raise _changed(root, file, there)
+
+
+def _there(root: str, file: Found, *, may_be_gone: bool = False) -> Found | None:
+    """The file as it is now."""
     place = os.path.join(root, file.path) if file.path else root
-    try:
-        about = os.stat(place)
-    except FileNotFoundError:
-        if may_be_gone:
-            return
-        raise DataError(
-            f"The file {place} was found, and is gone before it was read.",
-            fix="Put it back as it was; remove files only when the flow has read them.",
-        ) from None
-    if (about.st_size, about.st_mtime_ns) != (file.size, file.changed):
-        how = f"has {about.st_size} bytes, not {file.size}" if about.st_size != file.size else "was written again"
-        raise DataError(
-            f"The file {place} {how}: it changed after it was found.",
-            fix="Put it back as it was. Write files under a name that begins with '_' or '.', or ends with '.tmp', "
-            "and rename them when they are whole; add rows in new files.",
-        )
+    for found in _found(place, file.path):
+        return found
+    if may_be_gone:
+        return None
+    raise DataError(
+        f"The file {place} was found, and is gone before it was read.",
+        fix="Put it back, or an empty file in its place if its rows may stay missing; remove files only when the flow has "
+        "read them.",
+    )
+
+
+def _changed(root: str, file: Found, there: Found) -> DataError:
+    how = f"has {there.size} bytes, not {file.size}" if there.size != file.size else "was written again"
+    return DataError(
+        f"The file {os.path.join(root, file.path)} {how}: it changed after it was found.",
+        fix="If the flow has read it, put it back as it was; else start again when it is whole. Write files under a name "
+        "that begins with '_' or '.', or ends with '.tmp', and rename them when they are whole; add rows in new files.",
+    )

@@ -30,7 +30,8 @@ class FileSource:
 
     `path` is a folder (folders in it are walked), a file, or has wildcards; `pattern` is that of the files' names.
     Names that begin with '_' or '.', or end with '.tmp', are passed over: write under such a name, then rename. A file
-    that changes after it was found stops the flow by name, and so does one that is removed before it is read.
+    that changes while it is read, or grows afterwards, stops the flow by name, and so does one that is removed before it
+    is read.
 
     Lines of JSON and CSV may be compressed (.gz, .bz2, .zst, .lz4). A column that is missing is null, a column that
     the schema does not name is passed over. With `header=True` columns of CSV go by the names in each file's first
@@ -141,12 +142,13 @@ class FileReader:
         """Find new files and write them down; take as many as the limit lets through, at least one."""
         self.log.follow(start["of"])
         try:
-            self.log.add(list(self.listing.new_files(self.log.seen, now)))
+            self.log.add(list(self.listing.new_files(self.log.numbers, now)))
         except BaseException:
             self.listing.settled.clear()  # what was found is not written down, so it must be found again
             raise
-        look_again(self.wanted.root, self.log.files, start["files"])
-        return {"files": self._admitted(start["files"], limit), "of": len(self.log.files)}
+        end = self._admitted(start["files"], limit)
+        self.log.add(look_again(self.wanted.root, self.log.files, start["files"], end))
+        return {"files": end, "of": len(self.log.files)}
 
     def _admitted(self, start: int, limit: Limit) -> int:
         """How far the limit lets a tick read."""
