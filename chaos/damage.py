@@ -72,6 +72,7 @@ def kinds(folder: Path) -> dict[str, Path]:
         "a savepoint": state / "savepoints/kept.json",
         "the incarnation": state / "incarnation",
         "the source's log of files": _last(state / "sources/orders/log", "*"),
+        "the source's note of its folder": state / "sources/orders/root",
         "Spark's offsets": spark / f"offsets/{head.spark.batch}",
         "Spark's commits": _last(spark / "commits", "[0-9]*"),
         "Spark's metadata": spark / "metadata",

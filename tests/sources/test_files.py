@@ -254,6 +254,21 @@ def test_files_that_are_read_may_be_copied_elsewhere_without_their_times(tmp_pat
     assert reader.latest(end, NO_LIMIT) == end
 
 
+def test_another_folder_is_refused_unless_the_files_were_moved_there_with_their_names(tmp_path: Path) -> None:
+    state = LocalStorage(tmp_path / "state")
+    put(tmp_path / "data/orders", "a.json", range(3))
+    below, above, moved = (
+        FileSource(tmp_path / f, format="json", schema=SCHEMA) for f in ("data/orders", "data", "there")
+    )
+    end = below.reader(state).latest({"files": 0, "of": 0}, NO_LIMIT)
+    with pytest.raises(StateError, match=r"read from .*/data/orders, and none of them is below .*/data\."):
+        above.reader(state)
+    (tmp_path / "data/orders").rename(tmp_path / "there")
+    put(tmp_path / "there", "b.json", range(3, 5))
+    reader = moved.reader(state)
+    assert numbers(rows_of(pieces(reader, end, reader.latest(end, NO_LIMIT)))) == [3, 4]
+
+
 def test_a_file_that_is_gone_before_it_was_read_is_named(tmp_path: Path) -> None:
     reader = reader_of(tmp_path)
     path = put(tmp_path / "in", "a.json", range(3))

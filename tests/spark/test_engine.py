@@ -228,6 +228,19 @@ def test_a_dataframe_source_may_look_into_a_table_and_not_into_another_stream(
         with_itself.run(state=three_files / "with-itself", spark=spark, until="caught_up")
 
 
+def test_a_source_under_the_name_of_another_kind_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    rows = sl.Rows([{"key": "x", "at": "2026-01-01T00:00:00Z"}], schema="key string, at timestamp")
+    (tmp_path / "in").mkdir()
+    for source in (sl.Files(tmp_path / "in").read(format="json", schema="key string, at timestamp"), rows):
+        flow = sl.Flow("kinds")
+        flow.source("events", source, time="at").sink("out", sl.Memory("out"), rows="append")
+        if source is rows:
+            with pytest.raises(StateError, match="is of another kind"):
+                flow.run(state=tmp_path / "state", spark=spark, until="caught_up")
+        else:
+            flow.run(state=tmp_path / "state", spark=spark, until="caught_up")
+
+
 def broken(frame: Any) -> Any:
     raise KeyError("prices")
 

@@ -25,6 +25,7 @@ _VERSION: Final = 1
 _BATCH: Final = 10_000
 _JOINED: Final = 100
 _LOOK_AGAIN: Final = 200  # the newest files are the ones somebody may still be writing
+_ROOT: Final = "root"
 _SETTLED: Final = 2_000_000_000  # ns: a folder that changed longer ago than this is not in the middle of changing
 
 
@@ -179,6 +180,32 @@ def _found(place: str, path: str) -> Iterator[Found]:
     except FileNotFoundError:  # removed while we looked: it was never there
         return
     yield Found(path, about.st_size, about.st_mtime_ns)
+
+
+def require_same_root(storage: Storage, root: str) -> None:
+    """Refuse another folder than the log tells of, unless the files of the log have moved there under their names.
+
+    Files are known by their paths below the root: from a folder above, all of them would be read again.
+    """
+    told = seal(root, version=_VERSION)
+    if storage.create(_ROOT, told):
+        return
+    before = unsealed(storage.read(_ROOT), f"The note of the folder in {storage.url}", version=_VERSION)
+    if before == root:
+        return
+    log = DiscoveryLog(storage)
+    log.follow()
+    newest = log.files[-_LOOK_AGAIN:]
+    moved = any(
+        there.size == file.size for file in newest for there in _found(os.path.join(root, file.path), file.path)
+    )
+    if newest and not moved:
+        raise StateError(
+            f"The files of this source were read from {before}, and none of them is below {root}.",
+            fix="Put the path back; move files with their names below the folder; or read the new folder by a source of "
+            "another name.",
+        )
+    storage.replace(_ROOT, told)
 
 
 def look_again(root: str, files: list[Found], read: int, to: int) -> list[Found]:

@@ -11,7 +11,7 @@ from strandline.errors import DescriptionError, StateError, told
 from strandline.model.options import require_boolean, require_column
 from strandline.model.types import Schema
 from strandline.sources.contract import EVERY, Limit, Offset, Piece, Place, used_columns
-from strandline.sources.discovery import DiscoveryLog, Found, Listing, look_again
+from strandline.sources.discovery import DiscoveryLog, Found, Listing, look_again, require_same_root
 from strandline.sources.globs import Wanted
 from strandline.sources.ranges import Range, cut, rows_about
 from strandline.sources.reading import pieces
@@ -106,7 +106,9 @@ class FileSource:
                 "A source of files keeps a log, and has no place for it.", fix="Give its folder in the state."
             )
         used = columns if columns is None or self.partition_by is None else columns | {self.partition_by}
-        return FileReader(self, storage, used_columns(self.schema, used))
+        reader = FileReader(self, storage, used_columns(self.schema, used))
+        require_same_root(storage, reader.wanted.root)
+        return reader
 
 
 class FileReader:

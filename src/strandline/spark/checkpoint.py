@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strandline.errors import RunError
+from strandline.errors import RunError, StateError
 from strandline.model.time import Span
+from strandline.sources.contract import Reader
 from strandline.spark import clock
 from strandline.store.manifests import SparkPlace
 
@@ -60,6 +62,18 @@ def offsets_of(text: str) -> dict[str, Any]:
 def frame_offsets_of(text: str) -> list[str]:
     """The offsets of DataFrame sources in the text of a batch's offsets, in their order."""
     return text.splitlines()[3:]
+
+
+def require_same_kinds(readers: Mapping[str, Reader], head: SparkPlace | None) -> None:
+    """Refuse a source under the name of one of another kind: its place means nothing to it."""
+    offsets = {} if head is None else offsets_of(head.offsets)["sources"]
+    for name, reader in readers.items():
+        if name in offsets and offsets[name].keys() != reader.first().keys():
+            raise StateError(
+                f"The source {name!r} is of another kind than the one that the state knows: where that was, {offsets[name]}, "
+                "means nothing to it.",
+                fix=f"Give the new source another name, and forget the old one: run(..., drop=[{name!r}]).",
+            )
 
 
 def make_checkpoint(parent: Path, head: SparkPlace | None, frames: tuple[str, ...] = ()) -> Checkpoint:

@@ -35,7 +35,7 @@ from strandline.model.time import Span
 from strandline.sources.contract import Limit
 from strandline.spark import clock
 from strandline.spark.admission import Admission
-from strandline.spark.checkpoint import Checkpoint, make_checkpoint
+from strandline.spark.checkpoint import Checkpoint, make_checkpoint, require_same_kinds
 from strandline.spark.datasource import FORMAT, write_limits
 from strandline.spark.ended import leave_note, noted
 from strandline.spark.engine import Engine, Pending
@@ -95,6 +95,7 @@ class Driver:
         readers = {
             name: source.reader(storage.within(source_folder(name))) for name, source in own_sources(flow).items()
         }
+        require_same_kinds(readers, self.head.spark if self.head else None)
         program = program_of(flow, readers)
         self.engine = Engine(
             spark=spark, flow=flow, program=program, text=program.to_text(), storage=storage, run=uuid.uuid4().hex,
