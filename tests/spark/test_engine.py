@@ -241,6 +241,15 @@ def test_a_source_under_the_name_of_another_kind_is_refused(spark: SparkSession,
             flow.run(state=tmp_path / "state", spark=spark, until="caught_up")
 
 
+def test_state_is_not_kept_where_a_source_reads_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    flow = sl.Flow("inside")
+    events = flow.source("events", sl.Files(tmp_path).read(format="json", schema="at timestamp"), time="at")
+    events.sink("out", sl.Memory("out"), rows="append")
+    with pytest.raises(RunError, match="where the source 'events' reads its files"):
+        flow.run(state=tmp_path / "state", spark=spark, until="caught_up")
+    flow.run(state=tmp_path / "_state", spark=spark, until="caught_up")
+
+
 def broken(frame: Any) -> Any:
     raise KeyError("prices")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
@@ -17,16 +18,19 @@ from strandline.model.flow import Flow
 from strandline.model.hashing import HASH_VERSION
 from strandline.model.lineage import carried
 from strandline.model.nodes import SourceNode, StageNode
+from strandline.model.targets import ReadsFiles
 from strandline.spark import clock
 from strandline.spark.failures import UNANSWERED, told_by
 from strandline.spark.program import frame_sources
 from strandline.spark.resolving import is_stateless, resolved
 from strandline.spark.run import Driver, Options
 from strandline.spark.session import session, session_of_run
+from strandline.store.layout import manifest_file
+from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.probe import probe
 from strandline.store.savepoints import restore, savepoint
-from strandline.store.storage import storage_at
+from strandline.store.storage import Storage, storage_at
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +56,7 @@ class Start:
     def _driver(self, restarts: int) -> Driver:
         began = clock.elapsed()
         storage = storage_at(self.state)
+        _require_state_apart(self.flow, storage)
         probe(storage)
         spark = session_of_run(session(self.spark, name=self.flow.name))
         flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
@@ -86,6 +91,18 @@ class Start:
         except StrandlineError:
             return False
         return True
+
+
+def _require_state_apart(flow: Flow, storage: Storage) -> None:
+    """Refuse to keep state where a source would take it for data."""
+    if isinstance(storage, LocalStorage):
+        manifest = os.path.realpath(os.path.join(storage.root, manifest_file(0)))
+        for node in flow.nodes:
+            if isinstance(node, SourceNode) and isinstance(node.source, ReadsFiles) and node.source.reads(manifest):
+                raise RunError(
+                    f"The state would be kept in {storage.root}, where the source {node.name!r} reads its files.",
+                    fix="Keep the state beside the data: run(state=...) with a folder that no source reads.",
+                )
 
 
 def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()) -> list[str]:
