@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from strandline.errors import RunError
 from strandline.spark import datasource
+from strandline.spark.failures import UNANSWERED
 
 LEAST_JAVA: Final = 17
 SETTINGS: Final = {
@@ -67,13 +70,33 @@ def session(given: Any = None, *, name: str, master: str | None = None) -> Spark
 
 
 def session_of_run(spark: SparkSession) -> SparkSession:
-    """A session of a run's own beside this one: with its views and functions, and settings that touch nobody else's."""
+    """A session of a run's own beside this one: with its views and functions, and settings that touch nobody else's.
+
+    It becomes the active one of this thread: Spark asks that one which formats are known.
+    """
     own = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession(), OF_RUNS)
+    _make_active(own)
     _ship(own)  # before the source is registered, which takes along what is shipped by then
     cloudpickle.register_pickle_by_value(datasource)  # type: ignore[no-untyped-call]
     if not own._jsparkSession.sessionState().dataSourceManager().dataSourceExists(datasource.FORMAT):
         own.dataSource.register(datasource.StrandlineSource)  # unless it is beside one that belongs to a run already
     return own
+
+
+@contextmanager
+def active_afterwards(spark: SparkSession) -> Iterator[None]:
+    """Whatever session becomes the active one of this thread within: in the end it is this one."""
+    try:
+        yield
+    finally:
+        with suppress(*UNANSWERED):
+            _make_active(spark)
+
+
+def _make_active(spark: SparkSession) -> None:
+    SparkSession._activeSession = spark
+    assert spark._jvm is not None
+    SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
 
 def _make(name: str, master: str | None) -> SparkSession:

@@ -24,7 +24,7 @@ from strandline.spark.failures import UNANSWERED, told_by
 from strandline.spark.program import frame_sources
 from strandline.spark.resolving import is_stateless, resolved
 from strandline.spark.run import Driver, Options
-from strandline.spark.session import session, session_of_run
+from strandline.spark.session import active_afterwards, session, session_of_run
 from strandline.store.layout import manifest_file
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
@@ -58,8 +58,16 @@ class Start:
         storage = storage_at(self.state)
         _require_state_apart(self.flow, storage)
         probe(storage)
-        spark = session_of_run(session(self.spark, name=self.flow.name))
-        flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
+        given = session(self.spark, name=self.flow.name)
+        with active_afterwards(given):
+            spark = session_of_run(given)
+            flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
+            head = self._head(spark, flow, storage)
+            restarts = max(restarts, 0 if head is None else head.restarts + 1)
+            return Driver(spark, flow, storage, self.options, restarts=restarts, began=began)
+
+    def _head(self, spark: SparkSession, flow: Flow, storage: Storage) -> Manifest | None:
+        """From where the run goes on: the flow fits it, and it is the head now."""
         head = savepoint(storage, self.from_savepoint).manifest if self.from_savepoint else Manifests(storage).head()
         if head is not None:
             self.notes = self._require_compatible(spark, flow, head) or self.notes
@@ -67,8 +75,7 @@ class Start:
         if self.from_savepoint is not None:  # when nothing stands against it: there is no way back from here
             head = restore(storage, self.from_savepoint)
             self.from_savepoint = None  # a restart goes on from the head
-        restarts = max(restarts, 0 if head is None else head.restarts + 1)
-        return Driver(spark, flow, storage, self.options, restarts=restarts, began=began)
+        return head
 
     def _require_compatible(self, spark: SparkSession, flow: Flow, head: Manifest) -> list[str]:
         try:

@@ -27,7 +27,7 @@ from strandline.model.watermarks import Policy
 from strandline.spark.reading import Heard
 from strandline.spark.resolving import resolved
 from strandline.spark.run import Driver, Options
-from strandline.spark.session import session, session_of_run
+from strandline.spark.session import active_afterwards, session, session_of_run
 from strandline.spark.ticking import move_sources
 from strandline.store.journal import records
 from strandline.store.layout import manifest_file
@@ -39,23 +39,13 @@ from strandline.testing.script import ScriptedSource, ScriptedTick, script_of
 from strandline.testing.source import RUN
 from strandline.testing.steps import Crash, Step
 
-_made: list[SparkSession] = []  # the session of this process's plays: making one takes many seconds
-
 
 def play_on_spark(flow: Flow, steps: Sequence[Step], options: Mapping[str, Any]) -> list[PlayedTick]:
     """What the last node of a flow shows, step by step. `options`: `spark`, `buckets`, `tasks`."""
-    spark = _session(options.get("spark"))
-    with tempfile.TemporaryDirectory(prefix="strandline-play-") as folder:
-        piece = _Piece(spark, flow, steps, storage_at(folder), options.get("tasks"))
+    given = session(options.get("spark"), name="play")
+    with tempfile.TemporaryDirectory(prefix="strandline-play-") as folder, active_afterwards(given):
+        piece = _Piece(session_of_run(given), flow, steps, storage_at(folder), options.get("tasks"))
         return piece.play(steps)
-
-
-def _session(given: Any) -> SparkSession:
-    if given is not None:
-        return session_of_run(session(given, name="play"))
-    if not _made or _made[0].sparkContext._jsc is None:  # it was stopped
-        _made[:] = [session_of_run(session(name="play"))]
-    return _made[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
