@@ -414,6 +414,26 @@ def test_a_header_with_none_of_the_columns_is_rejected_once_with_the_name_of_the
     assert "the header names no column" in reason
 
 
+UNREADABLE_HEADERS = ["n,größe".encode("latin-1"), "n,name".encode("utf-16"), b'n,"name', b'"n"x,name']
+
+
+@pytest.mark.parametrize("header", UNREADABLE_HEADERS)
+def test_a_header_that_cannot_be_read_refuses_its_file_once_and_no_other(
+    tmp_path: Path, header: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.sources.ranges.SMALLEST", 2)
+    put(tmp_path / "in", "good.csv", range(2), "csv")
+    (tmp_path / "in" / "bad.csv").write_bytes(header + b"\n1,ann\n2,bob\n")
+    reader = reader_of(tmp_path, "csv")
+    found = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT), wanted=4)
+    assert rows_of(found) == [(0, "row 0"), (1, "row 1")]
+    [(raw, reason)] = malformed_of(found)
+    assert Path(raw).name == "bad.csv"
+    assert reason.startswith("the header cannot be read: ")
+    with pytest.raises(DataError, match=r"bad\.csv holds what cannot be understood: the header cannot be read"):
+        everything(reader_of(tmp_path, "csv", on_bad="fail"))
+
+
 def test_intervals_are_read_as_the_file_sink_writes_them(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"late_by": "PT1M30S"}\n{"late_by": "-P2DT0.5S"}\n{"late_by": "PT"}\n')

@@ -16,9 +16,14 @@ import polars as pl
 from strandline.model.types import Schema
 from strandline.sources.lines import lines_of, shown
 from strandline.sources.understood import Understood, convert, halving
+from strandline.sources.unreadable import why
 
 _CLOSELY: Final = 1_000  # lines that are looked at one by one when something is wrong among them
 _BLANK: Final = re.compile(rb"(?m)^[ \t\r\f\v]+$")
+
+
+class UnreadableHeader(Exception):
+    """A file whose first line does not tell its columns; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,13 @@ class Layout:
         >>> Layout.of_header(b'user,"the amount",user').names
         ('user', 'the amount', '\x002')
         """
-        found = pl.read_csv(line + b"\n", has_header=False, infer_schema=False, separator=separator).row(0)
+        reason = _no_text(line) or _open_quote(line)
+        if reason is not None:
+            raise UnreadableHeader(f"the header cannot be read: {reason}")
+        try:
+            found = pl.read_csv(line + b"\n", has_header=False, infer_schema=False, separator=separator).row(0)
+        except pl.exceptions.PolarsError as error:
+            raise UnreadableHeader(f"the header cannot be read: {why(error)}") from None
         names: list[str] = []
         for number, name in enumerate(found):
             names.append(name if name is not None and name not in names else f"\0{number}")
@@ -107,14 +118,23 @@ def _closely(lines: list[bytes], schema: Schema, layout: Layout) -> Understood:
 
 
 def _why_not(line: bytes, layout: Layout) -> str | None:
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        return f"no UTF-8 text: byte {error.start + 1} is {line[error.start]:#04x}"
-    if line.count(b'"') % 2:
-        return "a quote that is not closed on its line"
+    reason = _no_text(line) or _open_quote(line)
+    if reason is not None:
+        return reason
     outside = b"".join(line.split(b'"')[::2])
     count = outside.count(layout.separator.encode()) + 1
     if count != len(layout.names):
         return f"{count} field{'s' if count != 1 else ''} where the file has {len(layout.names)} columns"
     return None
+
+
+def _no_text(line: bytes) -> str | None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return f"no UTF-8 text: byte {error.start + 1} is {line[error.start]:#04x}"
+    return None
+
+
+def _open_quote(line: bytes) -> str | None:
+    return "a quote that is not closed on its line" if line.count(b'"') % 2 else None

@@ -20,6 +20,7 @@ from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema, Type
 from strandline.sources.conversion import misfit
 from strandline.sources.understood import Understood
+from strandline.sources.unreadable import why
 
 _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
@@ -50,7 +51,7 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
             height = lazy.select(pl.len()).slice(0).collect().item() - first
             table = pl.DataFrame({"": pl.repeat(None, height if count is None else count, eager=True)})
     except pl.exceptions.PolarsError as error:
-        raise DamagedFile(str(error).split("\n", 1)[0]) from None
+        raise DamagedFile(why(error)) from None
     wanted = polars_schema(schema)
     columns = [_read(table[name], schema[name], wanted[name]) if name in found
                else pl.repeat(None, table.height, dtype=wanted[name], eager=True).alias(name) for name in schema]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from strandline.errors import DataError
 from strandline.model.types import Schema
 from strandline.sources.contract import EVERY, Piece
-from strandline.sources.csvlines import Layout, read_csv
+from strandline.sources.csvlines import Layout, UnreadableHeader, read_csv
 from strandline.sources.discovery import require_unchanged
 from strandline.sources.jsonlines import read_json
 from strandline.sources.lines import blocks, first_line
@@ -65,19 +65,27 @@ def _understand(source: FileSource, schema: Schema, path: str, piece: Range) -> 
 
 
 def _csv(source: FileSource, schema: Schema, path: str, piece: Range) -> Iterator[Understood]:
-    layout = Layout(tuple(source.schema), source.separator)
-    if source.header:
-        line = first_line(path)
-        layout = Layout.of_header(line, source.separator) if line.strip() else layout
-        if not set(layout.names) & set(source.schema):
-            if piece.start == 0:
-                yield Understood.refused(schema, path, f"the header names no column of the schema: {line[:200]!r}")
-            return
+    try:
+        layout = _layout(source, path)
+    except UnreadableHeader as error:
+        if piece.start == 0:  # a file that was cut into ranges is refused once
+            yield Understood.refused(schema, path, str(error))
+        return
     for number, block in enumerate(blocks(path, piece.start, piece.file.size if piece.end is None else piece.end)):
         if source.header and piece.start == 0 and number == 0:
             block = block.split(b"\n", 1)[1] if b"\n" in block else b""  # noqa: PLW2901 - without its header
         if block:
             yield read_csv(block, schema, layout)
+
+
+def _layout(source: FileSource, path: str) -> Layout:
+    line = first_line(path) if source.header else b""
+    if not line.strip():
+        return Layout(tuple(source.schema), source.separator)
+    layout = Layout.of_header(line, source.separator)
+    if not set(layout.names) & set(source.schema):
+        raise UnreadableHeader(f"the header names no column of the schema: {line[:200]!r}")
+    return layout
 
 
 def _by_partition(found: Understood, column: str | None) -> Iterator[Piece]:

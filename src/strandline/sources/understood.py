@@ -12,6 +12,7 @@ from strandline.model.types import Schema
 from strandline.sources.contract import malformed_table
 from strandline.sources.conversion import misfit, misfits, read_column
 from strandline.sources.lines import shown
+from strandline.sources.unreadable import why
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +80,7 @@ def halving(lines: list[bytes], schema: Schema, read: Callable[[list[bytes]], Un
         return read(lines)
     except pl.exceptions.PolarsError as error:
         if len(lines) == 1:
-            return Understood.refused(schema, shown(lines[0]), str(error).split("\n", 1)[0])
+            return Understood.refused(schema, shown(lines[0]), why(error))
         middle = len(lines) // 2
         return Understood.together([halving(half, schema, read) for half in (lines[:middle], lines[middle:])])
 
