@@ -15,7 +15,7 @@ from strandline.errors import DataError
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema
 from strandline.sources.files import FileSource
-from strandline.sources.parquet import read_parquet
+from strandline.sources.parquet import DamagedFile, read_parquet, row_groups
 from strandline.store.local import LocalStorage
 from tests.sources.reading import NO_LIMIT, malformed_of, pieces, rows_of
 
@@ -134,3 +134,16 @@ def test_a_damaged_file_is_rejected_by_name_or_stops_the_flow(tmp_path: Path, da
             found = pieces(reader, reader.first(), end)
             assert [Path(raw).name for raw, _ in malformed_of(found)] == ["bad.parquet"]
             assert len(rows_of(found)) == 10_000
+
+
+def test_a_file_over_which_polars_panics_is_damaged() -> None:
+    """One bit of it was flipped. A panic is no `Exception`."""
+    with pytest.raises(DamagedFile):
+        read_parquet(str(Path(__file__).parent / "panics.parquet"), Schema.of("k string"), 0, None)
+
+
+def test_a_file_whose_column_has_a_name_that_is_no_text_has_no_row_groups(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"name": [1]}), path)
+    path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))
+    assert row_groups(str(path)) == []

@@ -16,7 +16,7 @@ import polars as pl
 from strandline.model.types import Schema
 from strandline.sources.lines import lines_of, shown
 from strandline.sources.understood import Understood, convert, halving
-from strandline.sources.unreadable import why
+from strandline.sources.unreadable import UNREADABLE, why
 
 _CLOSELY: Final = 1_000  # lines that are looked at one by one when something is wrong among them
 _BLANK: Final = re.compile(rb"(?m)^[ \t\r\f\v]+$")
@@ -45,7 +45,7 @@ class Layout:
             raise UnreadableHeader(f"the header cannot be read: {reason}")
         try:
             found = pl.read_csv(line + b"\n", has_header=False, infer_schema=False, separator=separator).row(0)
-        except pl.exceptions.PolarsError as error:
+        except UNREADABLE as error:
             raise UnreadableHeader(f"the header cannot be read: {why(error)}") from None
         names: list[str] = []
         for number, name in enumerate(found):
@@ -63,7 +63,7 @@ def read_csv(block: bytes, schema: Schema, layout: Layout) -> Understood:
     if _is_regular(block, layout):
         try:
             return _at_once(block, schema, layout)
-        except pl.exceptions.PolarsError:
+        except UNREADABLE:
             pass
     return _closely(lines_of(block), schema, layout)
 

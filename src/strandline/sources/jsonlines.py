@@ -23,6 +23,7 @@ from strandline.model.types import Schema, Type
 from strandline.sources.conversion import NO_NUMBERS, misfit, read_value
 from strandline.sources.lines import lines_of, shown
 from strandline.sources.understood import Understood, convert, halving
+from strandline.sources.unreadable import UNREADABLE
 
 _DIRECT: Final = ("boolean", "int", "bigint", "float", "double", "string")
 _SMALL: Final = ("tinyint", "smallint")
@@ -46,7 +47,7 @@ def read_json(block: bytes, schema: Schema) -> Understood:
         return _closely(lines_of(block), schema)
     try:
         return _at_once(block, schema)
-    except pl.exceptions.PolarsError:
+    except UNREADABLE:
         return _closely(lines_of(block), schema)
 
 
@@ -91,7 +92,7 @@ def _closely(lines: list[bytes], schema: Schema) -> Understood:
         return _one_by_one(lines, schema)
     try:  # most often a line is no JSON at all, which is cheap to see
         return _without(lines, [_no_object(line) for line in lines], schema, _all_of)
-    except pl.exceptions.PolarsError:
+    except UNREADABLE:
         return _without(lines, [_why_not(line, schema) for line in lines], schema, halving)
 
 

@@ -20,7 +20,7 @@ from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema, Type
 from strandline.sources.conversion import misfit
 from strandline.sources.understood import Understood
-from strandline.sources.unreadable import why
+from strandline.sources.unreadable import UNREADABLE, why
 
 _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
@@ -33,7 +33,7 @@ def row_groups(path: str) -> list[tuple[int, int]]:
     """Rows and bytes of each row group; none when the file cannot be read, which is told when it is."""
     try:
         about = pq.read_metadata(path)
-    except (OSError, pa.ArrowException):
+    except (OSError, ValueError, pa.ArrowException):  # a name that is no text is a ValueError
         return []
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     return [(group.num_rows, group.total_byte_size) for group in groups]
@@ -50,7 +50,7 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
         else:
             height = lazy.select(pl.len()).slice(0).collect().item() - first
             table = pl.DataFrame({"": pl.repeat(None, height if count is None else count, eager=True)})
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         raise DamagedFile(why(error)) from None
     wanted = polars_schema(schema)
     columns = [_read(table[name], schema[name], wanted[name]) if name in found
@@ -119,12 +119,12 @@ def _read(column: pl.Series, kind: Type, wanted: pl.DataType) -> pl.Series:
         return column.cast(wanted, strict=False)
     try:
         return column.cast(wanted)
-    except pl.exceptions.PolarsError:  # which says not whose part it is that does not fit
+    except UNREADABLE:  # which says not whose part it is that does not fit
         return pl.concat([_read_parts(column[at : at + 1], wanted) for at in range(len(column))])
 
 
 def _read_parts(one: pl.Series, wanted: pl.DataType) -> pl.Series:
     try:
         return one.cast(wanted)
-    except pl.exceptions.PolarsError:
+    except UNREADABLE:
         return pl.Series(one.name, [None], dtype=wanted)

@@ -12,7 +12,7 @@ from strandline.model.types import Schema
 from strandline.sources.contract import malformed_table
 from strandline.sources.conversion import misfit, misfits, read_column
 from strandline.sources.lines import shown
-from strandline.sources.unreadable import why
+from strandline.sources.unreadable import UNREADABLE, why
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ def halving(lines: list[bytes], schema: Schema, read: Callable[[list[bytes]], Un
         return Understood.nothing(schema)
     try:
         return read(lines)
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         if len(lines) == 1:
             return Understood.refused(schema, shown(lines[0]), why(error))
         middle = len(lines) // 2
