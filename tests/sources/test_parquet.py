@@ -110,6 +110,33 @@ def test_a_row_with_a_value_that_would_lose_something_is_not_understood(
     assert raw.startswith('{"x": ')
 
 
+FAR = 1 << 61  # microseconds: the year 75039
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pa.array([MICROS, FAR, None], pa.timestamp("us", "UTC")), "timestamp"),
+        (pa.array([MICROS, -FAR, None], pa.timestamp("us")), "timestamp"),
+        (pa.array([MICROS, 253_402_300_800_000_000, None], pa.timestamp("us")), "timestamp_ntz"),
+        (pa.array([0, FAR, None], pa.timestamp("ms")), "timestamp"),
+        (pa.array([0, 1 << 30, None], pa.date32()), "date"),
+        (pa.array([[MICROS], [None, FAR], []], pa.list_(pa.timestamp("us", "UTC"))), "array<timestamp>"),
+        (pa.array([{"at": 0}, {"at": FAR}, {"at": None}], pa.struct({"at": pa.timestamp("ms")})), "struct<at:timestamp>"),
+        (pa.array([[{"at": 0}], [{"at": FAR}], [None]], pa.list_(pa.struct({"at": pa.timestamp("us")}))),
+         "array<struct<at:timestamp_ntz>>"),
+    ],
+)  # fmt: skip
+def test_a_time_that_no_calendar_has_is_not_understood(tmp_path: Path, values: pa.Array, kind: str) -> None:
+    """What is read from text refuses it too: no sink could show it."""
+    found = read_parquet(written(tmp_path, values), Schema.of(f"x {kind}"), 0, None)
+    assert found.rows.height == 2
+    assert str(found.rows.rows())
+    (reason,), (raw,) = found.reasons, found.raws
+    assert re.fullmatch(rf"column 'x': .*\d{{9,}}.* is no {re.escape(kind)}", reason)
+    assert re.search(r"\d{9,}", raw)
+
+
 @pytest.mark.parametrize("damage", ["no parquet", "cut off", "footer", "page", "empty"])
 def test_a_damaged_file_is_rejected_by_name_or_stops_the_flow(tmp_path: Path, damage: str) -> None:
     folder = tmp_path / "in"

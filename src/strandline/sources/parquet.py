@@ -1,8 +1,9 @@
 """Parquet files to columns: by name, in the types of the schema, where that loses nothing.
 
-Whole numbers may be narrower or wider than their column, and so may floats and decimals. A row with a value that does not
-fit, or is of another kind altogether, is not understood; the rows of other files are. A timestamp without a zone is in UTC; what is finer than a microsecond is cut off. A column that
-the file does not have is null; columns that are not asked for are not read.
+Whole numbers may be narrower or wider than their column, and so may floats and decimals. A row with a value that does
+not fit, or is of another kind altogether, is not understood; the rows of other files are. A timestamp without a zone is
+in UTC; what is finer than a microsecond is cut off. A time or a day in a year that no calendar has does not fit. A
+column that the file does not have is null; columns that are not asked for are not read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema, Type
 from strandline.sources.conversion import misfit
+from strandline.sources.far_times import far_times
 from strandline.sources.understood import Understood
 from strandline.sources.unreadable import UNREADABLE, why
 
@@ -53,10 +55,14 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
     except UNREADABLE as error:
         raise DamagedFile(why(error)) from None
     wanted = polars_schema(schema)
-    columns = [_read(table[name], schema[name], wanted[name]) if name in found
+    far = {name: where for name in found if (where := far_times(table[name])) is not None}
+    near = table.with_columns(pl.when(~where).then(name).alias(name) for name, where in far.items())
+    columns = [_read(near[name], schema[name], wanted[name]) if name in found
                else pl.repeat(None, table.height, dtype=wanted[name], eager=True).alias(name) for name in schema]  # fmt: skip
     rows = pl.DataFrame(columns)
-    unfit = {name: bad for name in found if (bad := _misfits(table[name], rows[name])) is not None}
+    unfit = {name: bad for name in found if (bad := _misfits(near[name], rows[name])) is not None}
+    for name, where in far.items():
+        unfit[name] = unfit[name] | where if name in unfit else where
     return _without_misfits(table, rows, unfit, schema) if unfit else Understood(rows)
 
 
@@ -77,11 +83,20 @@ def _without_misfits(
     bad = reduce(or_, unfit.values())
     raws, reasons = [], []
     for number in bad.arg_true():
-        row = there.row(number, named=True)
+        row = {column.name: _told(column, number) for column in there}
         name = next(name for name, mask in unfit.items() if mask[number])
         raws.append(json.dumps(row, default=str, ensure_ascii=False))
         reasons.append(misfit(name, row[name], schema[name]))
     return Understood(rows.filter(~bad), raws, reasons)
+
+
+def _told(column: pl.Series, number: int) -> object:
+    """A value as Python has it; where it has none, such as for times outside of the calendar, as it is stored."""
+    value = column[number : number + 1]
+    try:
+        return value.to_list()[0]
+    except (ValueError, OverflowError, *UNREADABLE):
+        return value.to_physical().to_list()[0]
 
 
 def _fits(found: pl.DataType, kind: Type) -> bool:
