@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -77,7 +78,7 @@ def read_value(value: Any, kind: Type) -> Any:
 
 def _read_scalar(value: Any, kind: Type) -> Any:
     if kind.is_float and (isinstance(value, Decimal) or value in NO_NUMBERS):
-        value = float(value)
+        value = _as_float(value)
     elif kind.name == "string" and not isinstance(value, str):
         value = json.dumps(value, default=float) if not isinstance(value, Decimal) else str(value)
     elif kind.name == "binary":
@@ -88,6 +89,14 @@ def _read_scalar(value: Any, kind: Type) -> Any:
             raise ValueError
         return found
     return checked_value(kind, value, "it")
+
+
+def _as_float(value: Decimal | str) -> float:
+    """A number, or one of the words for what is none; a number that is too large for a float is not infinite."""
+    found = float(value)
+    if isinstance(value, Decimal) and math.isinf(found):
+        raise ValueError
+    return found
 
 
 def _cast(text: pl.Series, kind: Type) -> pl.Series:
