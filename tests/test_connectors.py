@@ -26,3 +26,9 @@ def test_a_place_that_cannot_be_is_refused_where_it_is_named(make: object) -> No
     assert callable(make)
     with pytest.raises(sl.DescriptionError):
         make()
+
+
+def test_the_home_of_the_user_may_be_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    files = sl.Files("~/orders")
+    assert files.read(format="json", schema="n int").path == files.write().path == str(tmp_path / "orders")

@@ -21,6 +21,8 @@ from strandline.sources.files import FileSource, Format, OnBad
 class Files:
     """A folder of files. Object stores are written by url (s3://, gs://, az://); files are read here only.
 
+    `~` is the home of the user who describes the flow.
+
     >>> orders = Files("data/orders").read(format="json", schema="user string, at timestamp")
     >>> late = Files("out/late").write(format="json")
     >>> orders.path, late.path
@@ -34,6 +36,7 @@ class Files:
             raise DescriptionError(
                 f"{told(self.path)} is no place for files.", fix="Give a path: Files('data/orders')."
             )
+        object.__setattr__(self, "path", os.path.expanduser(self.path))
 
     def read(
         self,
