@@ -388,6 +388,10 @@ def test_columns_of_csv_go_by_the_names_in_the_header(tmp_path: Path) -> None:
     assert csv_rows(tmp_path, "\ufeffmore,name,n\nx,ann,1\n,bob,2") == [(1, "ann"), (2, "bob")]
 
 
+def test_blanks_around_the_names_in_a_header_do_not_count_unless_the_schema_has_them(tmp_path: Path) -> None:
+    assert csv_rows(tmp_path, "more, n\t, name \nx,1,ann\n", schema="n bigint, ` name ` string") == [(1, "ann")]
+
+
 def test_a_column_that_the_header_does_not_name_is_null(tmp_path: Path) -> None:
     assert csv_rows(tmp_path, "n\n1\n2\n") == [(1, None), (2, None)]
 

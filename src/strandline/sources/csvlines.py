@@ -34,11 +34,13 @@ class Layout:
     separator: str = ","
 
     @classmethod
-    def of_header(cls, line: bytes, separator: str = ",") -> Layout:
+    def of_header(cls, line: bytes, schema: Schema, separator: str = ",") -> Layout:
         r"""The layout that a header names; a name that stands twice counts the first time.
 
-        >>> Layout.of_header(b'user,"the amount",user').names
-        ('user', 'the amount', '\x002')
+        Blanks around a name do not count, for many write them behind each comma, unless the schema names it so.
+
+        >>> Layout.of_header(b'"the user", amount,amount', Schema.of("amount int")).names
+        ('the user', 'amount', '\x002')
         """
         reason = _no_text(line) or _open_quote(line)
         if reason is not None:
@@ -48,7 +50,8 @@ class Layout:
         except UNREADABLE as error:
             raise UnreadableHeader(f"the header cannot be read: {why(error)}") from None
         names: list[str] = []
-        for number, name in enumerate(found):
+        for number, each in enumerate(found):
+            name = each if each is None or each in schema else each.strip()
             names.append(name if name is not None and name not in names else f"\0{number}")
         return cls(tuple(names), separator)
 

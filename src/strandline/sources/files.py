@@ -35,9 +35,9 @@ class FileSource:
 
     Lines of JSON and CSV may be compressed (.gz, .bz2, .zst, .lz4). A column that is missing is null, a column that
     the schema does not name is passed over. With `header=True` columns of CSV go by the names in each file's first
-    line, else by their order. What cannot be understood is rejected with its raw text and the reason; of a parquet
-    file that is damaged, and of CSV whose header has none of the columns, the file's name is. `on_bad="fail"` stops
-    the flow instead.
+    line (blanks around a name do not count), else by their order. What cannot be understood is rejected with its raw
+    text and the reason; of a parquet file that is damaged, and of CSV whose header cannot be read or has none of the
+    columns, the file's name is. `on_bad="fail"` stops the flow instead.
 
     `partition_by` names a column whose values have their own order and watermark, such as a device.
 

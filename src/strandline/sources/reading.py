@@ -82,7 +82,7 @@ def _layout(source: FileSource, path: str) -> Layout:
     line = first_line(path) if source.header else b""
     if not line.strip():
         return Layout(tuple(source.schema), source.separator)
-    layout = Layout.of_header(line, source.separator)
+    layout = Layout.of_header(line, source.schema, source.separator)
     if not set(layout.names) & set(source.schema):
         raise UnreadableHeader(f"the header names no column of the schema: {line[:200]!r}")
     return layout
