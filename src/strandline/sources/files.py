@@ -39,6 +39,8 @@ class FileSource:
     text and the reason; of a parquet file that is damaged, and of CSV whose header cannot be read or has none of the
     columns, the file's name is. `on_bad="fail"` stops the flow instead.
 
+    A timestamp in JSON or CSV is ISO text, in UTC where it names no zone; a whole number is microseconds since 1970.
+
     `partition_by` names a column whose values have their own order and watermark, such as a device.
 
     >>> FileSource("data/orders", format="json", schema="user string, at timestamp").schema.text
