@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -418,7 +419,40 @@ def test_a_header_with_none_of_the_columns_is_rejected_once_with_the_name_of_the
     assert "the header names no column" in reason
 
 
-UNREADABLE_HEADERS = ["n,größe".encode("latin-1"), "n,name".encode("utf-16"), b'n,"name', b'"n"x,name']
+@pytest.mark.parametrize("wanted", [1, 2, 7, 40])
+def test_line_ends_in_quotes_are_read_however_a_file_of_csv_is_cut(
+    tmp_path: Path, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.sources.ranges.SMALLEST", 1)
+    texts = ["plain", "two\nlines", "x\n1,2\ny", 'quo"te\n"', "", None, "a,b", "cr\r\nx", "\n\n", " sp "] * 10
+    (tmp_path / "in").mkdir()
+    table = pl.DataFrame({"n": range(len(texts)), "name": texts})
+    table.write_csv(tmp_path / "in" / "a.csv", include_bom=True)
+    assert everything(reader_of(tmp_path, "csv"), wanted=wanted) == table.rows()
+
+
+def test_of_a_quote_that_nobody_closes_a_bounded_part_of_the_file_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.sources.ranges.SMALLEST", 1)
+    monkeypatch.setattr("strandline.sources.records.LONGEST", 10)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("n,name\n" + "1,ann\n" * 10 + '2,"bob\n' + "3,cid\n" * 10)
+    reader = reader_of(tmp_path, "csv")
+    found = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT), wanted=5)
+    assert rows_of(found) == [(1, "ann")] * 10
+    [(raw, reason)] = malformed_of(found)
+    assert Path(raw).name == "a.csv"
+    assert re.match("the file cannot be read to its end: a quote is not closed .*bob", reason)
+
+
+UNREADABLE_HEADERS = [
+    "n,größe".encode("latin-1"),
+    "n,name".encode("utf-16"),
+    b'n,"name',
+    b'"n"x,name',
+    b"n,name\r1,ann\r",
+]
 
 
 @pytest.mark.parametrize("header", UNREADABLE_HEADERS)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from io import StringIO
 from typing import Any
 
 import polars as pl
@@ -18,6 +22,7 @@ from strandline.sources.csvlines import Layout, read_csv
 from strandline.sources.jsonlines import read_json
 from strandline.sources.lines import lines_of
 from strandline.sources.moments import read_moments
+from strandline.sources.records import UnclosedQuote, record_ends, records_of, whole_records
 from tests.lanes import examples
 
 UTC = timezone.utc
@@ -221,6 +226,8 @@ CSV_SCHEMA = Schema.of("user string, n int, at timestamp")
         (b",,", (None, None, None)),
         (b'a"b"c,"2",""', ('a"b"c', 2, None)),
         ("é,1,".encode(), ("é", 1, None)),
+        (b'"two\nlines",1,', ("two\nlines", 1, None)),
+        (b'"a\r\n\n""1,2,3""\nb",1,', ('a\r\n\n"1,2,3"\nb', 1, None)),
     ],
 )
 def test_a_line_of_csv_is_a_row(line: bytes, row: tuple[Any, ...]) -> None:
@@ -237,7 +244,9 @@ def test_a_line_of_csv_is_a_row(line: bytes, row: tuple[Any, ...]) -> None:
         (b"ann,x,", "column 'n': 'x' is no int"),
         (b"ann, 1,", "column 'n': ' 1' is no int"),
         (b"ann,1,soon", "column 'at': 'soon' is no timestamp"),
-        (b'"ann,1,', "a quote that is not closed on its line"),
+        (b'5" pipe,1,', "a quote that is not closed"),
+        (b'"ann\n1,2,3\nbob"cid,1,', None),
+        (b'"ann\n1,2,3\nbob",1', "2 fields where the file has 3 columns"),
         (b"\xff,1,", "no UTF-8 text: byte 1 is 0xff"),
         (b'"a"b,1,', None),
     ],
@@ -249,18 +258,68 @@ def test_a_line_of_csv_that_is_no_row_comes_back_as_it_was(line: bytes, reason: 
     assert reason is None or found.reasons == [reason]
 
 
-FIELD = st.text(st.sampled_from('ab1"\t, é\r'), max_size=4)
+def test_a_quote_that_is_not_closed_takes_what_follows_with_it_and_makes_no_row_of_it() -> None:
+    found = read_csv(b'x,5,\n"ann,1,\ny,6,\n"z",7,\nw,8,\n"ann,1,\ny,6,\n', CSV_SCHEMA, CSV)
+    assert found.rows.rows() == [("x", 5, None), ("w", 8, None)]
+    assert found.raws == ['"ann,1,\ny,6,\n"z",7,', '"ann,1,\ny,6,']
+    assert found.reasons == ["a quote that is not closed"] * 2
 
 
-@given(st.lists(st.lists(FIELD, min_size=1, max_size=3).map(",".join)))
+FIELD = st.text(st.sampled_from('ab1"\t, é\r\n'), max_size=4)
+QUOTED = FIELD.map(lambda text: '"' + text.replace('"', '""') + '"')
+RECORD = st.lists(FIELD | QUOTED, min_size=1, max_size=3).map(lambda fields: ",".join(fields).encode())
+
+
+def is_one_record(text: bytes) -> bool:
+    return record_ends(text + b"\n", ",").tolist() == [len(text) + 1]
+
+
+@given(st.lists(RECORD.filter(is_one_record)))
 @settings(max_examples=examples(200), deadline=None)
-def test_what_a_line_of_csv_means_does_not_depend_on_its_neighbours(lines: list[str]) -> None:
+def test_what_a_record_of_csv_means_does_not_depend_on_its_neighbours(records: list[bytes]) -> None:
     schema, layout = Schema.of("a string, b int"), Layout(("a", "b"))
-    whole = read_csv("\n".join(lines).encode(), schema, layout)
-    alone = [read_csv(line.encode(), schema, layout) for line in lines]
+    whole = read_csv(b"\n".join(records), schema, layout)
+    alone = [read_csv(record, schema, layout) for record in records]
     assert whole.rows.rows() == [row for each in alone for row in each.rows.rows()]
     assert sorted(whole.raws) == sorted(raw for each in alone for raw in each.raws)
-    assert whole.rows.height + len(whole.raws) == len(lines_of("\n".join(lines).encode()))
+    assert whole.rows.height + len(whole.raws) == len(records_of(b"\n".join(records), ","))
+
+
+@given(st.lists(RECORD).map(b"\n".join), st.integers(1, 5))
+@settings(max_examples=examples(200), deadline=None)
+def test_how_a_file_is_cut_into_blocks_changes_no_record(text: bytes, lines_each: int) -> None:
+    lines = re.findall(rb"[^\n]*\n|[^\n]+", text)
+    blocks = [b"".join(lines[at : at + lines_each]) for at in range(0, len(lines), lines_each)]
+    found = list(whole_records(blocks, ","))
+    assert b"".join(found) == text
+    assert [record for block in found for record in records_of(block, ",")] == records_of(text, ",")
+
+
+@given(st.lists(RECORD).map(b"\n".join), st.integers(1, 5))
+@settings(max_examples=examples(200), deadline=None)
+def test_how_a_file_is_cut_into_blocks_does_not_change_which_record_is_too_long(text: bytes, lines_each: int) -> None:
+    def whole(lines_each: int) -> bytes:
+        lines, found = re.findall(rb"[^\n]*\n|[^\n]+", text), b""
+        blocks = (b"".join(lines[at : at + lines_each]) for at in range(0, len(lines), lines_each))
+        with suppress(UnclosedQuote):
+            for block in whole_records(blocks, ","):
+                found += block
+        return found
+
+    with pytest.MonkeyPatch.context() as short:
+        short.setattr("strandline.sources.records.LONGEST", 6)
+        assert whole(lines_each) == whole(len(text) + 1)
+
+
+@given(st.lists(st.tuples(st.text(), st.text(), st.text())))
+@settings(max_examples=examples(200), deadline=None)
+def test_records_are_those_that_were_written(rows: list[tuple[str, str, str]]) -> None:
+    file = StringIO()
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
+    layout = Layout(("a", "b", "c"))
+    found = read_csv(file.getvalue().encode(errors="replace"), Schema.of("a string, b string, c string"), layout)
+    assert found.raws == []
+    assert found.rows.rows() == [tuple(text.encode(errors="replace").decode() for text in row) for row in rows]
 
 
 MOMENTS = st.datetimes(timezones=st.just(UTC) | st.integers(-1000, 1000).map(lambda m: timezone(timedelta(minutes=m))))

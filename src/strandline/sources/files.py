@@ -39,6 +39,10 @@ class FileSource:
     text and the reason; of a parquet file that is damaged, and of CSV whose header cannot be read or has none of the
     columns, the file's name is. `on_bad="fail"` stops the flow instead.
 
+    A record of CSV is one line; fields in double quotes may hold line ends, separators, and quotes that are doubled. A
+    quote that opens a field and is not closed takes all up to the next quote with it, which is rejected as one text.
+    The header is one line. A file whose lines end with a carriage return alone is rejected.
+
     A timestamp in JSON or CSV is ISO text, in UTC where it names no zone; a whole number is microseconds since 1970.
 
     `partition_by` names a column whose values have their own order and watermark, such as a device.
@@ -177,7 +181,7 @@ class FileReader:
                 f"A source of files cannot read from file {start['files']} back to {end['files']}.",
                 fix="Restore the state and its Spark checkpoint together.",
             )
-        return cut(files, wanted, self.source.format, self._place)
+        return cut(files, wanted, self.source.format, self._place, self.source.separator)
 
     def read(self, part: Any) -> Iterator[Piece]:
         """The rows of some ranges."""

@@ -48,12 +48,21 @@ def blocks(path: str, start: int, end: int, size: int = BLOCK) -> Iterator[bytes
             with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), codec) as unpacked:
                 yield from _whole_lines(unpacked, None, size)
             return
-        mark = len(_MARK) if file.read(len(_MARK)) == _MARK else 0
+        mark = _length_of_mark(file)
         if start:
             start = _next_line(file, start)
         if start < end:
             file.seek(max(start, mark))
             yield from _whole_lines(file, max(1, end - max(start, mark)), size)
+
+
+def text_start(path: str) -> int:
+    """Where the text of a file begins: behind its byte-order mark, if it has one."""
+    try:
+        with open(path, "rb") as file:
+            return _length_of_mark(file)
+    except OSError:  # told when it is read
+        return 0
 
 
 def first_line(path: str) -> bytes:
@@ -79,6 +88,10 @@ def shown(line: bytes) -> str:
     'café \\xff'
     """
     return line.decode("utf-8", errors="backslashreplace")
+
+
+def _length_of_mark(file: Any) -> int:
+    return len(_MARK) if file.read(len(_MARK)) == _MARK else 0
 
 
 def _next_line(file: Any, start: int) -> int:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from strandline.sources.discovery import Found
-from strandline.sources.lines import blocks, compression_of
+from strandline.sources.lines import blocks, compression_of, text_start
 from strandline.sources.parquet import row_groups
+from strandline.sources.records import Places, UnclosedQuote, record_ends, whole_records
 
 SMALLEST: Final = 256 << 10
 """Bytes below which cutting costs more than it brings."""
@@ -25,7 +28,9 @@ class Range(NamedTuple):
     end: int | None
 
 
-def cut(files: list[Found], wanted: int, format: str, place: Callable[[Found], str]) -> list[list[Range]]:
+def cut(
+    files: list[Found], wanted: int, format: str, place: Callable[[Found], str], separator: str = ","
+) -> list[list[Range]]:
     """About `wanted` parts of about equal bytes, in the order of the files.
 
     Law: put one after the other, the ranges of the parts are the files, whole and in order.
@@ -41,7 +46,10 @@ def cut(files: list[Found], wanted: int, format: str, place: Callable[[Found], s
     taken = share  # of the share of the last part
     for file in files:
         room = share - taken if taken < share else share
-        found = _row_ranges(file, share, place) if format == "parquet" else _byte_ranges(file, share, room, place)
+        if format == "parquet":
+            found = _row_ranges(file, share, place)
+        else:
+            found = _byte_ranges(file, share, room, place, separator if format == "csv" else None)
         for piece, nbytes in found:
             if taken >= share or (taken and taken + nbytes / 2 > share):
                 parts.append([])
@@ -58,18 +66,46 @@ def _append(part: list[Range], piece: Range) -> None:
     part.append(piece)
 
 
-def _byte_ranges(file: Found, share: int, room: int, place: Callable[[Found], str]) -> Iterator[tuple[Range, int]]:
-    """Stretches of bytes: first what is missing in the last part, then whole shares."""
+def _byte_ranges(
+    file: Found, share: int, room: int, place: Callable[[Found], str], separator: str | None
+) -> Iterator[tuple[Range, int]]:
+    """Stretches of bytes: first what is missing in the last part, then whole shares. CSV is cut between records."""
     if compression_of(file.path or place(file)) is not None:
         yield Range(file, 0, file.size), file.size
         return
+    ends = None if separator is None else _RecordEnds(place(file), file.size, separator)
     start = 0
     while start < file.size:
         end = min(file.size, start + room)
         if file.size - end < share // 10:  # no part for a few lines
             end = file.size
+        elif ends is not None:
+            end = ends.at_or_after(end)
         yield Range(file, start, end), end - start
         start, room = end, share
+
+
+class _RecordEnds:
+    """Where the records of a CSV file end, asked from the front to the back."""
+
+    def __init__(self, path: str, size: int, separator: str) -> None:
+        self.size, self.separator = size, separator
+        self.blocks = whole_records(blocks(path, 0, size), separator)
+        self.block, self.end = b"", text_start(path)
+        self.ends: Places | None = None  # of the block, once they are asked for
+
+    def at_or_after(self, place: int) -> int:
+        """The first end of a record that is not before a place; that of the file, where none is found."""
+        try:
+            while self.end < place:
+                self.block, self.ends = next(self.blocks), None
+                self.end += len(self.block)
+        except (StopIteration, OSError, UnclosedQuote):  # the last two are told when the file is read
+            return self.size
+        if self.ends is None:
+            self.ends = record_ends(self.block, self.separator) + (self.end - len(self.block))
+        at = np.searchsorted(self.ends, place)
+        return int(self.ends[at]) if at < len(self.ends) else self.size
 
 
 def _row_ranges(file: Found, share: int, place: Callable[[Found], str]) -> Iterator[tuple[Range, int]]:

@@ -15,6 +15,7 @@ from strandline.sources.jsonlines import read_json
 from strandline.sources.lines import blocks, first_line
 from strandline.sources.parquet import DamagedFile, read_parquet
 from strandline.sources.ranges import Range
+from strandline.sources.records import UnclosedQuote, whole_records
 from strandline.sources.understood import Understood
 
 if TYPE_CHECKING:
@@ -71,11 +72,16 @@ def _csv(source: FileSource, schema: Schema, path: str, piece: Range) -> Iterato
         if piece.start == 0:  # a file that was cut into ranges is refused once
             yield Understood.refused(schema, path, str(error))
         return
-    for number, block in enumerate(blocks(path, piece.start, piece.file.size if piece.end is None else piece.end)):
-        if source.header and piece.start == 0 and number == 0:
-            block = block.split(b"\n", 1)[1] if b"\n" in block else b""  # noqa: PLW2901 - without its header
-        if block:
-            yield read_csv(block, schema, layout)
+    end = piece.file.size if piece.end is None else piece.end
+    found = whole_records(blocks(path, piece.start, end), source.separator)
+    try:
+        for number, block in enumerate(found):
+            if source.header and piece.start == 0 and number == 0:
+                block = block.split(b"\n", 1)[1] if b"\n" in block else b""  # noqa: PLW2901 - without its header
+            if block:
+                yield read_csv(block, schema, layout)
+    except UnclosedQuote as error:
+        yield Understood.refused(schema, path, f"the file cannot be read to its end: {error}")
 
 
 def _layout(source: FileSource, path: str) -> Layout:
