@@ -32,8 +32,11 @@ class Outlet:
     Law: ticks are published in order, each once.
     """
 
-    def __init__(self, node: SinkNode, publisher: Publisher, storage: Storage, incarnation: str) -> None:
+    def __init__(
+        self, node: SinkNode, publisher: Publisher, storage: Storage, incarnation: str, last: Marker | None = None
+    ) -> None:
         self.node, self.publisher, self.storage, self.incarnation = node, publisher, storage, incarnation
+        self.last = last
         self.waiting: deque[PendingTick] = deque()
         self.changed = threading.Condition()
         self.failure: BaseException | None = None
@@ -92,6 +95,7 @@ class Outlet:
             rows=sum(ref.rows for ref in tick.outputs), tables=lambda: self._tables(tick.outputs), after=tick.after,
         )  # fmt: skip
         self.rows += self.publisher.publish(delivery).rows
+        self.last = Marker.of(delivery)
         with self.changed:
             self.waiting.popleft()
             self.changed.notify_all()
@@ -153,9 +157,8 @@ class Publishing:
         return {name: outlet.unpublished() for name, outlet in self.outlets.items()}
 
     def markers(self) -> dict[str, Marker]:
-        """The last delivery that each sink has had."""
-        found = {name: outlet.publisher.marker for name, outlet in self.outlets.items()}
-        return {name: marker for name, marker in found.items() if marker is not None}
+        """The last delivery that each sink has had, as far as this run knows."""
+        return {name: outlet.last for name, outlet in self.outlets.items() if outlet.last is not None}
 
     def close(self) -> None:
         """Let go of every sink; what the first of them raised is raised when all are closed."""
@@ -196,7 +199,8 @@ def prepare(
                     key=node.key, acknowledged=acknowledged, restored_from=restored_from,
                     last=last.get(node.name), spark=spark,
                 )  # fmt: skip
-                publishing.outlets[node.name] = Outlet(node, node.sink.prepare(target), storage, incarnation)
+                publisher = node.sink.prepare(target)
+                publishing.outlets[node.name] = Outlet(node, publisher, storage, incarnation, target.last)
     except BaseException:
         with suppress(Exception):  # why a sink could not be prepared is what is told
             publishing.close()
