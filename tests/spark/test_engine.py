@@ -250,6 +250,27 @@ def test_state_is_not_kept_where_a_source_reads_its_files(spark: SparkSession, t
     flow.run(state=tmp_path / "_state", spark=spark, until="caught_up")
 
 
+def test_rows_of_a_dataframe_with_times_that_no_calendar_has_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    def build(session: SparkSession) -> Any:
+        rate = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 4).load()
+        far = "CASE WHEN value = 3 THEN timestamp_micros(-1000000000000000000) ELSE timestamp_seconds(value) END AS at"
+        return rate.where("value < 4").selectExpr("cast(value % 2 AS string) AS key", far)
+
+    flow, shown, rejected = sl.Flow("far"), sl.Memory("shown"), sl.Memory("rejected")
+    source = sl.DataFrameSource(build, schema="key string, at timestamp", partition_by="key")
+    events = flow.source("events", source, time="at", watermark=sl.Bounded("0s"))
+    events.sink("shown", shown, rows="append")
+    events.rejected.sink("rejected", rejected, rows="append")
+    run = flow.run(state=tmp_path, spark=spark, wait=False, batch_interval="100ms")
+    while not (shown.rows and rejected.rows) and run.running:
+        run.wait(0.2)
+    run.stop()
+    run.wait()
+    assert sorted(row["key"] for row in shown.rows) == ["0", "0", "1"]
+    assert [row["reason"] for row in rejected.rows] == ["column 'at': -1000000000000000000 is no timestamp"]
+    assert set(run.head.sources["events"].partitions) == {"0", "1"}
+
+
 def broken(frame: Any) -> Any:
     raise KeyError("prices")
 

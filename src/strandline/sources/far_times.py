@@ -15,6 +15,11 @@ _MICROS: Final = {"us": 1, "ms": 1_000}  # 64 bits of nanoseconds do not reach t
 _DAY: Final = 86_400_000_000
 
 
+def far_columns(rows: pl.DataFrame) -> dict[str, pl.Series]:
+    """The columns that have such times, each with the rows in which it has them."""
+    return {column.name: where for column in rows if (where := far_times(column)) is not None}
+
+
 def far_times(column: pl.Series) -> pl.Series | None:
     """Where a value is, or has in it, a time outside of the calendar; None if that is nowhere.
 

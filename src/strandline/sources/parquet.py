@@ -8,9 +8,6 @@ column that the file does not have is null; columns that are not asked for are n
 
 from __future__ import annotations
 
-import json
-from functools import reduce
-from operator import or_
 from typing import Final
 
 import polars as pl
@@ -19,8 +16,8 @@ import pyarrow.parquet as pq
 
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema, Type
-from strandline.sources.conversion import misfit
-from strandline.sources.far_times import far_times
+from strandline.sources.far_times import far_columns
+from strandline.sources.misfits import without_misfits
 from strandline.sources.understood import Understood
 from strandline.sources.unreadable import UNREADABLE, why
 
@@ -55,7 +52,7 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
     except UNREADABLE as error:
         raise DamagedFile(why(error)) from None
     wanted = polars_schema(schema)
-    far = {name: where for name in found if (where := far_times(table[name])) is not None}
+    far = far_columns(table.select(found))
     near = table.with_columns(pl.when(~where).then(name).alias(name) for name, where in far.items())
     columns = [_read(near[name], schema[name], wanted[name]) if name in found
                else pl.repeat(None, table.height, dtype=wanted[name], eager=True).alias(name) for name in schema]  # fmt: skip
@@ -63,7 +60,7 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
     unfit = {name: bad for name in found if (bad := _misfits(near[name], rows[name])) is not None}
     for name, where in far.items():
         unfit[name] = unfit[name] | where if name in unfit else where
-    return _without_misfits(table, rows, unfit, schema) if unfit else Understood(rows)
+    return without_misfits(table, rows, unfit, schema) if unfit else Understood(rows)
 
 
 def _misfits(there: pl.Series, values: pl.Series) -> pl.Series | None:
@@ -74,29 +71,6 @@ def _misfits(there: pl.Series, values: pl.Series) -> pl.Series | None:
     if there.dtype.is_numeric() and values.dtype.is_numeric():
         bad |= values.cast(there.dtype, strict=False).ne_missing(there)
     return bad if bad.any() else None
-
-
-def _without_misfits(
-    there: pl.DataFrame, rows: pl.DataFrame, unfit: dict[str, pl.Series], schema: Schema
-) -> Understood:
-    """Set the rows aside in which a value does not fit, each with the first reason."""
-    bad = reduce(or_, unfit.values())
-    raws, reasons = [], []
-    for number in bad.arg_true():
-        row = {column.name: _told(column, number) for column in there}
-        name = next(name for name, mask in unfit.items() if mask[number])
-        raws.append(json.dumps(row, default=str, ensure_ascii=False))
-        reasons.append(misfit(name, row[name], schema[name]))
-    return Understood(rows.filter(~bad), raws, reasons)
-
-
-def _told(column: pl.Series, number: int) -> object:
-    """A value as Python has it; where it has none, such as for times outside of the calendar, as it is stored."""
-    value = column[number : number + 1]
-    try:
-        return value.to_list()[0]
-    except (ValueError, OverflowError, *UNREADABLE):
-        return value.to_physical().to_list()[0]
 
 
 def _fits(found: pl.DataType, kind: Type) -> bool:

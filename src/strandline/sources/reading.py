@@ -37,12 +37,12 @@ def pieces(source: FileSource, schema: Schema, root: str, ranges: Iterable[Range
                 raise _bad_input(piece.file.path or root, found)
             waiting.append(found)
             if sum(each.rows.height for each in waiting) >= _AT_ONCE:
-                yield from _by_partition(Understood.together(waiting), source.partition_by)
+                yield from by_partition(Understood.together(waiting), source.partition_by)
                 waiting = []
         # A file that was written while it was read may have given neither its old rows nor its new ones.
         require_unchanged(root, piece.file)
     if waiting:
-        yield from _by_partition(Understood.together(waiting), source.partition_by)
+        yield from by_partition(Understood.together(waiting), source.partition_by)
 
 
 def _understand(source: FileSource, schema: Schema, path: str, piece: Range) -> Iterator[Understood]:
@@ -94,7 +94,7 @@ def _layout(source: FileSource, path: str) -> Layout:
     return layout
 
 
-def _by_partition(found: Understood, column: str | None) -> Iterator[Piece]:
+def by_partition(found: Understood, column: str | None) -> Iterator[Piece]:
     """One piece, or one for each value of the column; what was not understood then belongs to no partition."""
     if column is None:
         yield Piece(partition=_PARTITION, rows=found.rows, malformed=found.malformed)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +15,9 @@ from strandline.model.flow import Flow
 from strandline.model.lineage import schema_of
 from strandline.model.nodes import SourceNode, TransformNode
 from strandline.model.time import Instant
-from strandline.sources.contract import Piece
+from strandline.model.types import Schema
+from strandline.sources.misfits import within_calendar
+from strandline.sources.reading import by_partition
 from strandline.spark.datasource import CONTEXT, MESSAGES
 from strandline.spark.frames import from_batches, spark_schema, to_arrow
 from strandline.spark.parcels import Parcel, batches
@@ -94,7 +95,7 @@ def _leading_on(
 
 def from_dataframe(frame: DataFrame, flow: Flow, program: str, node: SourceNode) -> DataFrame:
     """The rows of a DataFrame source as messages."""
-    schema = polars_schema(node.source.schema)
+    columns: Schema = node.source.schema
     partition_by = getattr(node.source, "partition_by", None)
     place = next(at for at, each in enumerate(flow.nodes) if each is node)
     name = node.name
@@ -103,17 +104,9 @@ def from_dataframe(frame: DataFrame, flow: Flow, program: str, node: SourceNode)
         task = TaskContext.get()
         assert task is not None, "Spark runs this in tasks"
         context = Context.from_text(str(task.getLocalProperty(CONTEXT)))
-        found = from_batches(rows, schema)
+        found = from_batches(rows, polars_schema(columns))
         if found is not None:
-            order = (place, task.partitionId())
-            yield from batches(take_in(work_of(program), name, _pieces(found, partition_by), order, context))
+            pieces = by_partition(within_calendar(found, columns), partition_by)
+            yield from batches(take_in(work_of(program), name, pieces, (place, task.partitionId()), context))
 
-    return frame.select(*schema).mapInArrow(take, MESSAGES)
-
-
-def _pieces(rows: pl.DataFrame, partition_by: str | None) -> Iterator[Piece]:
-    if partition_by is None:
-        yield Piece(partition="0", rows=rows)
-        return
-    for (value,), part in rows.group_by(partition_by, maintain_order=True):
-        yield Piece(partition=str(value), rows=part)
+    return frame.select(*columns).mapInArrow(take, MESSAGES)

@@ -60,8 +60,11 @@ def move_sources(
 def _placed(
     stats: Mapping[str, PartitionStats], places: Mapping[str, Place], before: SourceState, now: Instant
 ) -> dict[str, PartitionStats]:
-    """What partitions brought, with where they stand; also those that brought nothing."""
-    names = {*stats, *(name for name in places if name != EVERY)}
+    """What partitions brought, with where they stand; also those that brought nothing.
+
+    What could not be understood is of no partition, and comes under the name for every one.
+    """
+    names = {*stats, *places} - {EVERY}
     if EVERY in places:
         names |= {*before.partitions}
     result = {}
