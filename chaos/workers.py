@@ -118,9 +118,9 @@ class FatalSource:
         """The columns of the source."""
         return self.source.schema
 
-    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> FatalReader:
+    def reader(self, storage: Storage | None = None) -> FatalReader:
         """The source's reader, with an end."""
-        return FatalReader(self.source.reader(storage, columns), self.tokens)
+        return FatalReader(self.source.reader(storage), self.tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,15 +348,6 @@ def test_with_on_bad_fail_the_first_bad_line_stops_the_flow(tmp_path: Path) -> N
         everything(reader_of(tmp_path, on_bad="fail"))
 
 
-def test_only_the_columns_that_are_used_are_read(tmp_path: Path) -> None:
-    for format in ("json", "csv", "parquet"):
-        put(tmp_path / format / "in", "a", range(2), format)
-        source = FileSource(tmp_path / format / "in", format=format, schema=SCHEMA)
-        storage = LocalStorage(tmp_path / format / "state")
-        assert everything(source.reader(storage, frozenset({"name"}))) == [("row 0",), ("row 1",)]
-        assert len(everything(source.reader(storage, frozenset()))) == 2
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

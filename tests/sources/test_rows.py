@@ -59,11 +59,6 @@ def test_every_type_keeps_its_value_and_its_column() -> None:
     assert table.row(0, named=True) == source.rows[0]
 
 
-def test_only_the_columns_that_are_used_are_given() -> None:
-    reader = Rows([{"n": 1, "m": 2, "k": 3}], schema="n int, m int, k int").reader(columns=frozenset({"k", "n"}))
-    assert everything(reader) == [(1, 3)]
-
-
 @pytest.mark.parametrize("bad", [0, -1, True, 1.5])
 def test_a_limit_that_lets_nothing_through_is_refused(bad: Any) -> None:
     with pytest.raises(DescriptionError, match="is no limit"):

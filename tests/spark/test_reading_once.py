@@ -60,9 +60,9 @@ class Metered:
     def schema(self) -> Schema:
         return self.source.schema
 
-    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> MeteredReader:
-        plain = self.source.reader(storage, columns)
-        reader = MeteredReader(plain.source, plain.storage, plain.schema)
+    def reader(self, storage: Storage | None = None) -> MeteredReader:
+        plain = self.source.reader(storage)
+        reader = MeteredReader(plain.source, plain.storage)
         reader.notes = self.notes
         return reader
 

@@ -10,9 +10,9 @@ the time: who plans gives it, as `now`.
 arrival. A part can be pickled, and any worker can read it any number of times, with the same rows. However it is cut,
 the rows are the same, none lost and none twice.
 
-**Rows.** `read` gives pieces: rows of one partition with exactly the columns of the source's schema (or, where the
-reader was made with `columns=`, those of them that are used, in the schema's order), and beside them what could not be
-understood, as raw text with a reason. Nothing is dropped, and nothing that does not fit becomes null in silence.
+**Rows.** `read` gives pieces: rows of one partition with exactly the columns of the source's schema, and beside them
+what could not be understood, as raw text with a reason. Nothing is dropped, and nothing that does not fit becomes null
+in silence. Whether a row is understood does not depend on which of its columns a flow uses.
 
 **Partitions.** A partition has its own order and its own watermark. `places` says for each of them how far it is read
 and how far there is to read, also where it brought nothing. A source whose partitions are known only from their rows
@@ -126,8 +126,8 @@ class ReadableSource(Protocol):
     def schema(self) -> Schema:
         """The columns of its rows."""
 
-    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> Reader:
-        """What reads it. `storage` is the source's own folder in the state; `columns` are those that are used."""
+    def reader(self, storage: Storage | None = None) -> Reader:
+        """What reads it. `storage` is the source's own folder in the state."""
 
 
 def malformed_table(raws: list[str], reasons: list[str]) -> pl.DataFrame | None:
@@ -137,19 +137,6 @@ def malformed_table(raws: list[str], reasons: list[str]) -> pl.DataFrame | None:
     [('{', 'no JSON')]
     """
     return pl.DataFrame({"raw": raws, "reason": reasons}, schema=MALFORMED) if raws else None
-
-
-def used_columns(schema: Schema, columns: frozenset[str] | None) -> Schema:
-    """The schema cut to the columns that are used, in its own order; at least one, so that rows can be counted.
-
-    >>> used_columns(Schema.of("a int, b int, c int"), frozenset({"c", "a"})).text
-    'a int, c int'
-    """
-    if columns is None:
-        return schema
-    for name in sorted(columns):
-        schema.require(name, "columns=")
-    return Schema(tuple((name, kind) for name, kind in schema.columns if name in columns) or schema.columns[:1])
 
 
 def even_ranges(start: int, end: int, wanted: int) -> list[tuple[int, int]]:

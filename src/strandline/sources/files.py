@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from strandline.errors import DescriptionError, StateError, told
 from strandline.model.options import require_boolean, require_column
 from strandline.model.types import Schema
-from strandline.sources.contract import EVERY, Limit, Offset, Piece, Place, used_columns
+from strandline.sources.contract import EVERY, Limit, Offset, Piece, Place
 from strandline.sources.discovery import DiscoveryLog, Found, Listing, look_again, require_same_root
 from strandline.sources.globs import Wanted
 from strandline.sources.ranges import Range, cut, rows_about
@@ -105,14 +105,13 @@ class FileSource:
         """Whether it would read a file that is put there; links in the path are resolved."""
         return Wanted.of(os.path.realpath(self.path), self.pattern).finds(path)
 
-    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> FileReader:
+    def reader(self, storage: Storage | None = None) -> FileReader:
         """What reads the files; `storage` keeps the log of what was found."""
         if storage is None:
             raise DescriptionError(
                 "A source of files keeps a log, and has no place for it.", fix="Give its folder in the state."
             )
-        used = columns if columns is None or self.partition_by is None else columns | {self.partition_by}
-        reader = FileReader(self, storage, used_columns(self.schema, used))
+        reader = FileReader(self, storage)
         require_same_root(storage, reader.wanted.root)
         return reader
 
@@ -123,11 +122,10 @@ class FileReader:
     The log and the last listing are remembered by the process that plans, and do not travel.
     """
 
-    def __init__(self, source: FileSource, storage: Storage, schema: Schema) -> None:
+    def __init__(self, source: FileSource, storage: Storage) -> None:
         # Workers may stand in another folder than who wrote the path.
         self.source = replace(source, path=os.path.abspath(source.path))
         self.storage = storage
-        self.schema = schema
         self._remember_nothing()
 
     def _remember_nothing(self) -> None:
@@ -136,7 +134,7 @@ class FileReader:
         self.listing = Listing(self.wanted)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"source": self.source, "storage": self.storage, "schema": self.schema}
+        return {"source": self.source, "storage": self.storage}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -186,7 +184,7 @@ class FileReader:
     def read(self, part: Any) -> Iterator[Piece]:
         """The rows of some ranges."""
         ranges: list[Range] = part
-        return pieces(self.source, self.schema, self.wanted.root, ranges)
+        return pieces(self.source, self.wanted.root, ranges)
 
     def places(self, offset: Offset) -> dict[str, Place]:
         """How many files are read, of how many that were found."""

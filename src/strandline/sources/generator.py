@@ -12,7 +12,7 @@ from strandline.errors import DescriptionError, told
 from strandline.model.options import require_boolean
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
-from strandline.sources.contract import Limit, Offset, Piece, Place, even_ranges, malformed_table, used_columns
+from strandline.sources.contract import Limit, Offset, Piece, Place, even_ranges, malformed_table
 from strandline.sources.drawing import Pace, draw
 
 if TYPE_CHECKING:
@@ -115,9 +115,9 @@ class Generator:
         """The columns, which are always the same."""
         return SCHEMA
 
-    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> GeneratorReader:
+    def reader(self, storage: Storage | None = None) -> GeneratorReader:
         """What makes the rows; it keeps nothing, so it needs no storage."""
-        return GeneratorReader(self, used_columns(SCHEMA, columns))
+        return GeneratorReader(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,6 @@ class GeneratorReader:
     """Makes rows when they are read. Positions count the rows of each partition."""
 
     source: Generator
-    schema: Schema
 
     def first(self) -> Offset:
         """Before the first row of every partition. `began` is the processing time of the first planning, when live."""
@@ -168,7 +167,7 @@ class GeneratorReader:
                 raws = [f'{{"n": {n}, "key": ' for n in rows.filter(bad)["n"].to_list()]
                 malformed = malformed_table(raws, ["made malformed on purpose"] * len(raws))
                 rows = rows.filter(~bad)
-            yield Piece(partition=str(partition), rows=rows.select(list(self.schema)), malformed=malformed)
+            yield Piece(partition=str(partition), rows=rows, malformed=malformed)
 
     def places(self, offset: Offset) -> dict[str, Place]:
         """Every partition; with `rows` given the ends are final, as soon as they are reached when live."""

@@ -4,7 +4,7 @@ What counts as understood: each line is one object; a column that it leaves out 
 named for are passed over. A value must fit its column's type: a number for a number, without a fraction for a whole
 one and within its range ("NaN", "Infinity" and "-Infinity" for a double or a float); true or false; text for the others
 (see `conversion`), where a timestamp or an interval may also be a whole number of microseconds and a decimal a number.
-Numbers, objects and lists in a text column are taken as their text. Only columns that are read are looked at.
+Numbers, objects and lists in a text column are taken as their text.
 
 Polars reads every value but those that it cannot, which are read by hand (`jsonobjects`). Which of the two it is
 depends on the value and its column alone: Python writes the same number as another text.

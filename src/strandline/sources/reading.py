@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from strandline.errors import DataError
-from strandline.model.types import Schema
 from strandline.sources.contract import EVERY, Piece
 from strandline.sources.csvlines import Layout, UnreadableHeader, read_csv
 from strandline.sources.discovery import require_unchanged
@@ -25,14 +24,13 @@ _AT_ONCE: Final = 500_000  # rows: small files are put together up to here, beca
 _PARTITION: Final = "0"
 
 
-def pieces(source: FileSource, schema: Schema, root: str, ranges: Iterable[Range]) -> Iterator[Piece]:
+def pieces(source: FileSource, root: str, ranges: Iterable[Range]) -> Iterator[Piece]:
     """The rows of some ranges, one after the other, in pieces of at least half a million where there are so many."""
     waiting: list[Understood] = []
     for piece in ranges:
         require_unchanged(root, piece.file)
-        for found in _understand(
-            source, schema, os.path.join(root, piece.file.path) if piece.file.path else root, piece
-        ):
+        path = os.path.join(root, piece.file.path) if piece.file.path else root
+        for found in _understand(source, path, piece):
             if found.raws and source.on_bad == "fail":
                 raise _bad_input(piece.file.path or root, found)
             waiting.append(found)
@@ -45,7 +43,8 @@ def pieces(source: FileSource, schema: Schema, root: str, ranges: Iterable[Range
         yield from by_partition(Understood.together(waiting), source.partition_by)
 
 
-def _understand(source: FileSource, schema: Schema, path: str, piece: Range) -> Iterator[Understood]:
+def _understand(source: FileSource, path: str, piece: Range) -> Iterator[Understood]:
+    schema = source.schema
     try:
         if source.format == "parquet":
             count = None if piece.end is None else piece.end - piece.start
@@ -54,7 +53,7 @@ def _understand(source: FileSource, schema: Schema, path: str, piece: Range) -> 
             for block in blocks(path, piece.start, piece.file.size if piece.end is None else piece.end):
                 yield read_json(block, schema)
         else:
-            yield from _csv(source, schema, path, piece)
+            yield from _csv(source, path, piece)
     except (DamagedFile, EOFError) as error:
         yield Understood.refused(schema, path, f"the file is damaged: {error}")
     except OSError as error:
@@ -65,7 +64,8 @@ def _understand(source: FileSource, schema: Schema, path: str, piece: Range) -> 
         yield Understood.refused(schema, path, f"the file is damaged: {error}")
 
 
-def _csv(source: FileSource, schema: Schema, path: str, piece: Range) -> Iterator[Understood]:
+def _csv(source: FileSource, path: str, piece: Range) -> Iterator[Understood]:
+    schema = source.schema
     try:
         layout = _layout(source, path)
     except UnreadableHeader as error:

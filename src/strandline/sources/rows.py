@@ -12,7 +12,7 @@ from strandline.errors import DataError, told
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema
 from strandline.model.values import checked_row
-from strandline.sources.contract import Limit, Offset, Piece, Place, even_ranges, used_columns
+from strandline.sources.contract import Limit, Offset, Piece, Place, even_ranges
 
 if TYPE_CHECKING:
     from strandline.store.storage import Storage
@@ -44,15 +44,14 @@ class Rows:
         object.__setattr__(self, "schema", columns)
         object.__setattr__(self, "rows", checked)
 
-    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> RowsReader:
+    def reader(self, storage: Storage | None = None) -> RowsReader:
         """What reads these rows; it keeps nothing, so it needs no storage.
 
         >>> reader = Rows([{"n": 1}, {"n": 2}], schema="n int").reader()
         >>> reader.latest(reader.first(), Limit(rows=1))
         {'rows': 1}
         """
-        used = used_columns(self.schema, columns)
-        return RowsReader(pl.DataFrame(list(self.rows), schema=polars_schema(self.schema)).select(list(used)))
+        return RowsReader(pl.DataFrame(list(self.rows), schema=polars_schema(self.schema)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,7 +83,7 @@ class ScriptedSource:
     script: tuple[ScriptedTick, ...]
     end: int
 
-    def reader(self, storage: Storage | None = None, columns: frozenset[str] | None = None) -> ScriptedReader:
+    def reader(self, storage: Storage | None = None) -> ScriptedReader:
         """What reads the script."""
         return ScriptedReader([tick.pieces for tick in self.script], [int(tick.now) for tick in self.script], self.end)
 
