@@ -33,6 +33,7 @@ from strandline.model.triggers import (
     AfterWatermark,
     OnEvent,
     Trigger,
+    When,
 )  # fmt: skip
 from strandline.model.types import Schema
 from strandline.model.windows import Calendar, Global, Hopping, Session, Tumbling, Window
@@ -111,11 +112,12 @@ class Plan:
 
     @cached_property
     def lazy(self) -> bool:
-        """Whether rows that come before their window's end can wait unread: nothing could fire before it."""
+        """Whether rows that come before their window's end can wait unread: nothing could fire before it, or be noted."""
         root = self.trigger.trigger
         on_time_only = isinstance(root, AfterClose) or (isinstance(root, AfterWatermark) and root.early is None)
+        notes = any(isinstance(part.trigger, When) and part.trigger.crossing for part in walk(self.trigger))
         # Events that are counted one at a time are in the order of their rounds, and not in that of the state.
-        return on_time_only and not self.exact and not self.merging and not isinstance(self.window, Global)
+        return not (not on_time_only or notes or self.exact or self.merging or isinstance(self.window, Global))
 
     @cached_property
     def closes_once(self) -> bool:
