@@ -236,6 +236,14 @@ def test_a_line_of_csv_is_a_row(line: bytes, row: tuple[Any, ...]) -> None:
     assert found.raws == []
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n", b"\r\r", b"\r\r\n"])
+@pytest.mark.parametrize("before", [b"", b"\n", b"x,5\n"])
+def test_how_a_line_of_csv_ends_is_no_part_of_its_last_field(before: bytes, end: bytes) -> None:
+    found = read_csv(before + b"ann,1" + end, Schema.of("user string, n int"), Layout(("user", "n")))
+    assert found.rows.rows()[-1] == ("ann", 1)
+    assert found.raws == []
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -296,6 +304,7 @@ def test_how_a_file_is_cut_into_blocks_changes_no_record(text: bytes, lines_each
 
 
 @given(st.lists(RECORD).map(b"\n".join), st.integers(1, 5))
+@example(b'1",\n1234567', 1)
 @settings(max_examples=examples(200), deadline=None)
 def test_how_a_file_is_cut_into_blocks_does_not_change_which_record_is_too_long(text: bytes, lines_each: int) -> None:
     def whole(lines_each: int) -> bytes:

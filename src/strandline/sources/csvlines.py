@@ -64,7 +64,9 @@ def read_csv(block: bytes, schema: Schema, layout: Layout) -> Understood:
     >>> found.rows.rows(), found.raws, found.reasons
     ([('ann', 1)], ['bob'], ['1 field where the file has 2 columns'])
     """
-    count = _count_if_regular(block if block.endswith(b"\n") else block + b"\n", layout)
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    count = _count_if_regular(block, layout)
     if count is not None:
         try:
             return _at_once(block, count, schema, layout)
@@ -74,7 +76,9 @@ def read_csv(block: bytes, schema: Schema, layout: Layout) -> Understood:
 
 
 def _count_if_regular(block: bytes, layout: Layout) -> int | None:
-    """How many records there are, if all have their fields and none is blank."""
+    """How many records there are, if all have their fields, none is blank and each ends as Polars knows it."""
+    if b"\r\r\n" in block:
+        return None
     data = np.frombuffer(block, np.uint8)
     ends, separators = np.flatnonzero(data == ord("\n")), np.flatnonzero(data == ord(layout.separator))
     if b'"' in block:
