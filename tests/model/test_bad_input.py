@@ -163,6 +163,8 @@ STREAMS: dict[str, Callable[[], Any]] = {
     ".aggregate() stands behind .window()": lambda: orders().key_by("user").aggregate("s", n=sl.Count()),
     "aggregate() stands behind .window()": lambda: orders().aggregate("s", n=sl.Count()),
     "Only a source and a stage reject rows": lambda: orders().where("amount > 1").rejected,
+    "Only a stage has late rows": lambda: orders().late,
+    "A stage without a name": lambda: windowed().aggregate(n=sl.Count()),
 }
 FLOWS: dict[str, Callable[[], Any]] = {
     "'a b' cannot be the name of a flow": lambda: sl.Flow("a b"),
@@ -183,6 +185,11 @@ FLOWS: dict[str, Callable[[], Any]] = {
     "99 is no quantile": lambda: sl.Percentile(99),
     "3 names no column": lambda: sl.FromSource(3),  # type: ignore[arg-type]
     "The type 'strng' in 'user strng' is not known": lambda: sl.Rows(schema="user strng"),
+    "No column can have Spark's type 'time', as in 'at time(3)'": lambda: sl.Rows(schema="at time(3)"),
+    "No column can have Spark's type 'map'": lambda: sl.Rows(schema="tags map<string,int>"),
+    "No column can have Spark's type 'interval year to month'": lambda: sl.Rows(schema="age interval month"),
+    "an interval goes from day": lambda: sl.Rows(schema="age interval day to month"),
+    "behind a type nothing may stand, such as 'not'": lambda: sl.Rows(schema="user string not null"),
     "the column 'a' stands twice": lambda: sl.Rows(schema="a int, a int"),
     "expected a word, found the end": lambda: sl.Rows(schema=""),
     "given as text, not None": lambda: sl.Rows(schema=None),  # type: ignore[arg-type]

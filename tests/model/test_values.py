@@ -77,3 +77,8 @@ def test_a_value_of_another_type_is_refused_by_name(kind: str, given: Any, said:
         checked_value(Type.of(kind), given, "here")
     assert said in caught.value.what
     assert caught.value.fix
+
+
+@pytest.mark.parametrize("text", ["interval", "interval day", "interval day to second", "INTERVAL MINUTE TO SECOND"])
+def test_each_of_sparks_intervals_within_days_is_one_type(text: str) -> None:
+    assert Type.of(text).text == "interval day to second"

@@ -214,6 +214,13 @@ class Stream:
             )
         return self._then(SideNode(parent=self.node, side="rejected"))
 
+    @property
+    def late(self) -> Stream:
+        """Nothing, but to say where it is: only a stage has windows that an event can miss."""
+        raise DescriptionError(
+            "Only a stage has late rows: they missed its windows.", fix="Take .late right from .aggregate(...)."
+        )
+
     def _then(self, node: Node) -> Stream:
         self.flow.add(node)
         return Stream(self.flow, node)
@@ -304,8 +311,13 @@ class Windowed:
     coalesce: bool
     allow_loss: bool
 
-    def aggregate(self, name: str, /, **aggregates: AnyAggregate) -> Stage:
-        """Compute aggregates; the stage's name is the identity of its state."""
+    def aggregate(self, name: str = "", /, **aggregates: AnyAggregate) -> Stage:
+        """Compute aggregates; the stage's name, which must be given, is the identity of its state."""
+        if name == "":
+            raise DescriptionError(
+                "A stage without a name: it is the identity of its state.",
+                fix="Give it first, as in .aggregate('per_user', n=sl.Count()).",
+            )
         _named("stage", name)
         if not aggregates:
             raise DescriptionError(f"The stage {name!r} computes nothing.", fix="Add one: n=sl.Count().")

@@ -21,6 +21,18 @@ SCALARS: Final = (
     "interval day to second",
 )  # fmt: skip
 
+_OF_A_DAY: Final = ("day", "hour", "minute", "second")
+_YEARS: Final = "How long a month is depends on the calendar. Keep the number of months as an int."
+_NOT_HERE: Final = {
+    "time": "Spark itself keeps it switched off. Keep it as text, or as an interval since midnight.",
+    "map": "It has no order, so that rows with it cannot be compared. Keep an array of structs, or its JSON as a string.",
+    "variant": "Keep its JSON as a string.",
+    "void": "It can hold nothing. Leave the column out, or give it the type that it will have.",
+    "year": _YEARS,
+    "month": _YEARS,
+}
+"""Types of Spark's that no column has here, and what to do."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Type:
@@ -165,6 +177,8 @@ class _Reader:
     def whole_schema(self) -> list[tuple[str, Type]]:
         columns = [self.field()]
         while self.peek():
+            if self.peek().lower() in ("not", "comment", "default"):
+                raise self.fail(f"behind a type nothing may stand, such as {self.peek()!r} (any column may hold null)")
             self.take(",")
             columns.append(self.field())
         names = [n for n, _ in columns]
@@ -201,12 +215,29 @@ class _Reader:
             self.take("("), self.take(), self.take(")")
             return Type(name="string")
         if name == "interval day to second":
-            while self.peek().lower() in ("day", "to", "second"):
-                self.take()
+            self.units()
+        if name in _NOT_HERE:
+            raise self.not_here(word)
         if name not in SCALARS:
             hint = did_you_mean(word, [*SCALARS, *ALIASES, "array", "struct"])
             raise DescriptionError(f"The type {word!r} in {self.text!r} is not known.", fix=hint)
         return Type(name=name)
+
+    def units(self) -> None:
+        """`day to second`, or any of Spark's other ways to say which parts of an interval are written."""
+        if self.peek().lower() in _NOT_HERE:
+            raise self.not_here("interval year to month", self.peek().lower())
+        if self.peek().lower() in _OF_A_DAY:
+            self.take()
+            if self.peek().lower() == "to":
+                self.take()
+                if self.take().lower() not in _OF_A_DAY:
+                    raise self.fail("an interval goes from day, hour or minute to hour, minute or second")
+
+    def not_here(self, word: str, unit: str = "") -> DescriptionError:
+        return DescriptionError(
+            f"No column can have Spark's type {word!r}, as in {self.text!r}.", fix=_NOT_HERE[unit or word]
+        )
 
     def decimal(self) -> Type:
         if self.peek() != "(":
