@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import strandline as sl
 from strandline.errors import RunError, StateError
 from strandline.spark import engine
+from strandline.spark.resolving import resolved
 from strandline.store.journal import records
 from strandline.store.storage import storage_at
 
@@ -271,6 +272,25 @@ def test_rows_of_a_dataframe_with_times_that_no_calendar_has_are_rejected(spark:
     assert set(run.head.sources["events"].partitions) == {"0", "1"}
 
 
+def names(frame: Any) -> Any:
+    """A table of all keys but one, that is itself an aggregate."""
+    return frame.sparkSession.range(1, 100).selectExpr("concat('k', id) AS key").groupBy("key").count()
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [lambda frame: frame.join(names(frame), "key", "left"),
+     lambda frame: names(frame).join(frame, "key", "right"),
+     lambda frame: frame.where("EXISTS (SELECT 1 FROM range(3) AS r WHERE r.id = n)"),
+     lambda frame: frame.union(frame)],
+)  # fmt: skip
+def test_a_transform_may_look_into_any_table(transform: Any, spark: SparkSession) -> None:
+    flow = sl.Flow("looks")
+    events = flow.source("events", sl.Generator(seed=1, rows=10), time="at").transform(transform)
+    events.sink("out", sl.Memory("out"), rows="append")
+    resolved(spark, flow)
+
+
 def broken(frame: Any) -> Any:
     raise KeyError("prices")
 
@@ -279,7 +299,13 @@ def broken(frame: Any) -> Any:
     ("transform", "told"),
     [(broken, r"In the transform 'broken', broken raised KeyError \(.*test_engine.py, line \d+\): 'prices'"),
      (lambda frame: frame.limit(1), "is not stateless"),
-     (lambda frame: frame.dropDuplicates(["key"]), "is not stateless")],
+     (lambda frame: frame.dropDuplicates(["key"]), "is not stateless"),
+     (lambda frame: frame.join(frame.select("key"), "key"), "is not stateless"),
+     (lambda frame: frame.join(names(frame), "key", "right"), "is not stateless"),
+     (lambda frame: names(frame).join(frame, "key", "left"), "is not stateless"),
+     (lambda frame: frame.subtract(frame.where("n > 5")), "is not stateless"),
+     (lambda frame: frame.sparkSession.sql("SELECT * FROM {f} WHERE n = (SELECT max(n) FROM {f})", f=frame),
+      "is not stateless")],
 )  # fmt: skip
 def test_a_transform_that_cannot_be_asked_or_counts_rows_is_refused_before_the_start(
     transform: Any, told: str, spark: SparkSession, tmp_path: Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
@@ -25,6 +26,8 @@ _REMEMBERING: Final = (
     "Aggregate",
     "Deduplicate",
     "Distinct",
+    "Intersect",
+    "Except",
     "FlatMapGroups",
     "FlatMapCoGroups",
     "CoGroup",
@@ -36,6 +39,12 @@ _REMEMBERING: Final = (
     "Tail",
 )
 """How the names begin of those of Spark's operators that keep rows, or something of them, or count them."""
+_BOTH: Final = ("INNER", "CROSS")
+_LEFT: Final = (*_BOTH, "LEFT OUTER", "LEFT SEMI", "LEFT ANTI")
+_RIGHT: Final = (*_BOTH, "RIGHT OUTER")
+"""The joins with a table that give nothing but rows of the left side, or of the right one."""
+_INPUT: Final = f"{HIDDEN}input"
+"""The alias by which the rows that a transform is given are known again in its plan."""
 
 
 def resolved(spark: SparkSession, flow: Flow) -> Flow:
@@ -74,7 +83,7 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
             fix="Merge before the transform, or transform behind the stage that merges.",
         ) from error
     try:
-        made = node.function(spark.createDataFrame([], types))
+        made = node.function(spark.createDataFrame([], types).alias(_INPUT))
     except PySparkException as error:
         raise RunError(
             f"The transform {node.name!r} does not fit its input ({before.text}): {error}",
@@ -97,7 +106,7 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
     if made.isStreaming or not is_stateless(made):
         raise RunError(
             f"The transform {node.name!r} is not stateless.",
-            fix="Leave joins and aggregates to stages; keep row by row work.",
+            fix="Leave joins and aggregates to stages; keep row by row work, and joins that only add to rows from a table.",
         )
     return schema_of_spark(
         made.select([c for c in made.columns if not c.startswith(HIDDEN)]).schema, f"The transform {node.name!r}"
@@ -114,23 +123,44 @@ def _require_conditions(made: DataFrame, node: TransformNode) -> None:
 
 
 def is_stateless(made: DataFrame) -> bool:
-    """Whether the rows of a DataFrame are made one by one. Beside a stream a table may be anything: it does not grow."""
-    operators = list(_operators(made._jdf.queryExecution().analyzed()))
-    return not any(_remembers(each) for each in operators if each.isStreaming() or not made.isStreaming)
+    """Whether the rows of a DataFrame are made one by one, of a stream or of what a transform is given.
+
+    A table beside them may be anything: it does not grow.
+    """
+    found = _look_at(made._jdf.queryExecution().analyzed())
+    # What came by another way than the plan, as by an RDD, is not known again: then every operator counts.
+    return not (found.remembers if found.grows else found.could_remember)
 
 
-def _operators(plan: Any) -> Iterator[Any]:
-    yield plan
-    children = plan.children()
-    for at in range(children.size()):
-        yield from _operators(children.apply(at))
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a plan is: made of rows that come, with an operator that remembers them, or that could remember any."""
+
+    grows: bool
+    remembers: bool
+    could_remember: bool
 
 
-def _remembers(operator: Any) -> bool:
-    name, children = str(operator.nodeName()), operator.children()
-    if name == "Join":
-        return all(children.apply(at).isStreaming() for at in range(children.size()))
-    return name == "Window" or name.startswith(_REMEMBERING)
+def _look_at(plan: Any) -> _Found:
+    below, aside = ([_look_at(each) for each in _each(some)] for some in (plan.children(), plan.subqueries()))
+    name, growing = str(plan.nodeName()), [each.grows for each in below]
+    keeps = name == "Window" or name.startswith(_REMEMBERING)
+    remembers = keeps and any(growing)
+    if name in ("Join", "AsOfJoin"):
+        remembers = all(growing) or (
+            any(growing) and str(plan.joinType().sql()) not in (_LEFT if growing[0] else _RIGHT)
+        )
+    is_input = name == "SubqueryAlias" and str(plan.alias()) == _INPUT
+    return _Found(
+        grows=is_input or any(growing) or (not below and bool(plan.isStreaming())),
+        # A subquery looks at all rows at once.
+        remembers=remembers or any(each.remembers for each in below) or any(each.grows for each in aside),
+        could_remember=keeps or any(each.could_remember for each in below),
+    )
+
+
+def _each(found: Any) -> Iterator[Any]:
+    return (found.apply(at) for at in range(found.size()))
 
 
 def _hidden(flow: Flow, node: Node) -> dict[str, pl.DataType]:
