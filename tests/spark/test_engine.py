@@ -298,6 +298,9 @@ def broken(frame: Any) -> Any:
 @pytest.mark.parametrize(
     ("transform", "told"),
     [(broken, r"In the transform 'broken', broken raised KeyError \(.*test_engine.py, line \d+\): 'prices'"),
+     (lambda frame: frame.crossJoin(names(frame)), "several columns of one name: key"),
+     (lambda frame: frame.withColumnRenamed("value", "a.b"), "gives the column 'a.b'"),
+     (lambda frame: frame.withColumn("__time", frame["at"]), "makes something else of __time"),
      (lambda frame: frame.limit(1), "is not stateless"),
      (lambda frame: frame.dropDuplicates(["key"]), "is not stateless"),
      (lambda frame: frame.join(frame.select("key"), "key"), "is not stateless"),
@@ -317,7 +320,14 @@ def test_a_transform_that_cannot_be_asked_or_counts_rows_is_refused_before_the_s
         flow.run(state=tmp_path, spark=spark, until="caught_up")
 
 
-@pytest.mark.parametrize(("build", "told"), [(broken, "broken raised KeyError"), (lambda spark: None, "gave None")])
+def dotted(session: SparkSession) -> Any:
+    return session.readStream.format("rate").load().selectExpr("timestamp AS at", "value AS `a.b`")
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [(broken, "broken raised KeyError"), (lambda spark: None, "gave None"), (dotted, "gives the column 'a.b'")],
+)
 def test_a_dataframe_source_that_cannot_be_built_is_refused_before_the_start(
     build: Any, told: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -59,6 +59,16 @@ def _as(name: str, there: pl.DataType, kind: pl.DataType) -> pl.Expr:
     return column.cast(kind)
 
 
+def require_plain_names(names: Iterable[str], whose: str) -> None:
+    """Refuse columns that PySpark cannot hand to Python: it asks for them by name, as an expression."""
+    found = [name for name in names if "." in name or "`" in name]
+    if found:
+        raise RunError(
+            f"{whose} gives the column {found[0]!r}: PySpark takes a dot in a name for a field of a struct.",
+            fix="Rename it there: withColumnRenamed, or selectExpr('`a.b` AS a_b').",
+        )
+
+
 def schema_of_spark(found: StructType, whose: str) -> Schema:
     """A Spark schema as Strandline writes it; RunError names a type that cannot be used."""
     columns = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 import polars as pl
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from strandline.errors import RunError, raised_by
 from strandline.kernel.plan import plan_stage
@@ -20,7 +22,7 @@ from strandline.model.nodes import Node, SideNode, SourceNode, StageNode, Transf
 from strandline.model.panes import HIDDEN, TIME
 from strandline.model.resolve import SparkConditions, resolve
 from strandline.model.types import Schema
-from strandline.spark.frames import schema_of_spark, spark_schema
+from strandline.spark.frames import require_plain_names, schema_of_spark, spark_schema
 
 _REMEMBERING: Final = (
     "Aggregate",
@@ -102,15 +104,33 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
             f"The transform {node.name!r} loses {', '.join(lost)}: an event's time travels there.",
             fix=f"Keep what begins with {HIDDEN!r}: use withColumn and filter, or select(..., {', '.join(map(repr, lost))}).",
         )
+    _require_plain_columns(made, node, types)
     _require_conditions(made, node)
     if made.isStreaming or not is_stateless(made):
         raise RunError(
             f"The transform {node.name!r} is not stateless.",
             fix="Leave joins and aggregates to stages; keep row by row work, and joins that only add to rows from a table.",
         )
-    return schema_of_spark(
-        made.select([c for c in made.columns if not c.startswith(HIDDEN)]).schema, f"The transform {node.name!r}"
-    )
+    seen = StructType([field for field in made.schema.fields if not field.name.startswith(HIDDEN)])
+    return schema_of_spark(seen, f"The transform {node.name!r}")
+
+
+def _require_plain_columns(made: DataFrame, node: TransformNode, given: StructType) -> None:
+    """Each column once, and what travels unseen as it was: others read it."""
+    require_plain_names(made.columns, f"The transform {node.name!r}")
+    twice = [name for name, count in Counter(made.columns).items() if count > 1]
+    if twice:
+        raise RunError(
+            f"The transform {node.name!r} gives several columns of one name: {', '.join(twice)}.",
+            fix="Drop or rename one of them; after a join by a name, join(table, 'key'), there is one column of it.",
+        )
+    kinds = {field.name: field.dataType for field in given.fields if field.name.startswith(HIDDEN)}
+    changed = [name for name, kind in kinds.items() if made.schema[name].dataType != kind]
+    if changed:
+        raise RunError(
+            f"The transform {node.name!r} makes something else of {', '.join(changed)}: an event's time travels there.",
+            fix=f"Leave what begins with {HIDDEN!r} as it is; give a time of your own another name.",
+        )
 
 
 def _require_conditions(made: DataFrame, node: TransformNode) -> None:

@@ -21,6 +21,7 @@ from strandline.model.nodes import SourceNode, StageNode
 from strandline.model.targets import ReadsFiles
 from strandline.spark import clock
 from strandline.spark.failures import UNANSWERED, told_by
+from strandline.spark.frames import require_plain_names
 from strandline.spark.program import frame_sources
 from strandline.spark.resolving import is_stateless, resolved
 from strandline.spark.run import Driver, Options
@@ -204,6 +205,7 @@ def _require_columns(spark: SparkSession, node: SourceNode) -> None:
             f"The DataFrame of the source {node.name!r} remembers rows, and would forget them at each start.",
             fix="Leave joins, aggregates and dropDuplicates to stages; keep row by row work.",
         )
+    require_plain_names(frame.columns, f"The DataFrame of the source {node.name!r}")
     there: Mapping[str, str] = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     for name, kind in node.source.schema.columns:
         if there.get(name) != kind.text:
