@@ -127,6 +127,22 @@ def test_after_a_clean_end_no_tick_is_given_to_a_function_again(
     assert sorted(each for each in seen if each[1]) == [(0, 301), (0, 301)]
 
 
+def test_the_active_session_stays_that_of_the_user(orders: sl.Stream, spark: SparkSession, tmp_path: Path) -> None:
+    def looked_up(frame: Any) -> Any:
+        return frame.join(frame.sparkSession.createDataFrame([("ann",)], "user string"), "user", "leftsemi")
+
+    seen: list[int] = []
+    active = spark.newSession()
+    active.createDataFrame([(1,)], "n int")
+    for lag in (None, 3):
+        given = sl.ForeachTick(lambda frame, tick: seen.append(frame.count()))
+        orders.transform(looked_up).sink(f"lag-{lag}", given, rows="append", max_lag=lag)
+    running(orders).run(state=tmp_path / "state", spark=spark, until="caught_up")
+    assert seen == [301, 301]
+    assert SparkSession.getActiveSession() is active
+    spark.createDataFrame([(1,)], "n int")  # as it was, for other tests
+
+
 def test_a_finished_flow_says_that_it_reads_nothing_more(
     orders: sl.Stream, spark: SparkSession, tmp_path: Path
 ) -> None:

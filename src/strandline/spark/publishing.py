@@ -18,6 +18,7 @@ from strandline.model.time import Instant
 from strandline.sinks.contract import Delivery, Marker, Publisher, Target
 from strandline.spark.outputs import read_output
 from strandline.spark.points import reach
+from strandline.spark.session import active_as_before
 from strandline.store.manifests import Manifest
 from strandline.store.records import OutputRef, PendingTick
 from strandline.store.storage import Storage
@@ -94,7 +95,10 @@ class Outlet:
             tick=tick.tick, incarnation=self.incarnation, digest=tick.digest, now=Instant(tick.now),
             rows=sum(ref.rows for ref in tick.outputs), tables=lambda: self._tables(tick.outputs), after=tick.after,
         )  # fmt: skip
-        self.rows += self.publisher.publish(delivery).rows
+        with (
+            active_as_before()
+        ):  # a function of the user's gets a DataFrame of the run's session, and making one activates it
+            self.rows += self.publisher.publish(delivery).rows
         self.last = Marker.of(delivery)
         with self.changed:
             self.waiting.popleft()

@@ -44,7 +44,7 @@ from strandline.spark.hops import from_dataframe
 from strandline.spark.points import reach
 from strandline.spark.program import frame_sources, own_sources, program_of
 from strandline.spark.publishing import Publishing, prepare
-from strandline.spark.session import java_ends
+from strandline.spark.session import active_as_before, java_ends
 from strandline.store.cleanup import clean
 from strandline.store.journal import forget_records, write_record
 from strandline.store.layout import source_folder
@@ -159,7 +159,8 @@ class Driver:
         frames = tuple(node.name for node in frame_sources(self.flow))
         checkpoint = make_checkpoint(self._spark_folder(), self.head.spark if self.head else None, frames)
         self._limit()
-        query = self._start(checkpoint)
+        with active_as_before():  # what builds a DataFrame source may make tables
+            query = self._start(checkpoint)
         try:
             while not self.done.wait(0.05):
                 self._stop_between_ticks()
@@ -192,7 +193,7 @@ class Driver:
 
     def _on_batch(self, checkpoint: Checkpoint) -> Callable[[DataFrame, int], None]:
         def on_batch(frame: DataFrame, batch: int) -> None:
-            with self.ticking:
+            with self.ticking, active_as_before():
                 if self.done.is_set():  # nothing may begin any more: the query is about to be stopped, or ends by this
                     raise InterruptedError("the run is over")
                 self._guarded(frame, checkpoint, batch)

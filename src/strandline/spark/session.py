@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakSet
 
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
@@ -75,6 +76,7 @@ def session_of_run(spark: SparkSession) -> SparkSession:
     It becomes the active one of this thread: Spark asks that one which formats are known.
     """
     own = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession(), OF_RUNS)
+    _of_runs.add(own)
     _make_active(own)
     _ship(own)  # before the source is registered, which takes along what is shipped by then
     cloudpickle.register_pickle_by_value(datasource)  # type: ignore[no-untyped-call]
@@ -84,19 +86,44 @@ def session_of_run(spark: SparkSession) -> SparkSession:
 
 
 @contextmanager
-def active_afterwards(spark: SparkSession) -> Iterator[None]:
-    """Whatever session becomes the active one of this thread within: in the end it is this one."""
+def active_as_before() -> Iterator[None]:
+    """If the session of a run becomes the active one within, in the end it is again the last that was no run's.
+
+    Python has one for all threads, so what a run does in its own would change it where the user works; Java has one for
+    each thread.
+    """
+    found, java = SparkSession._activeSession, None
+    if found is not None and found not in _of_runs:
+        _theirs[:] = [found]
+    with suppress(*UNANSWERED):
+        java = None if found is None else _sessions_of(found).getActiveSession()
     try:
         yield
     finally:
-        with suppress(*UNANSWERED):
-            _make_active(spark)
+        if _theirs and SparkSession._activeSession in _of_runs:
+            SparkSession._activeSession = _theirs[0]
+        if java is not None:
+            assert found is not None, "Java was asked by it"
+            with suppress(*UNANSWERED):
+                if java.isDefined():
+                    _sessions_of(found).setActiveSession(java.get())
+                else:
+                    _sessions_of(found).clearActiveSession()
+
+
+_of_runs: WeakSet[SparkSession] = WeakSet()
+_theirs: list[SparkSession] = []  # the last active session that was no run's
 
 
 def _make_active(spark: SparkSession) -> None:
     SparkSession._activeSession = spark
+    _sessions_of(spark).setActiveSession(spark._jsparkSession)
+
+
+def _sessions_of(spark: SparkSession) -> Any:
+    """Java's class of sessions, which knows the active one of each thread."""
     assert spark._jvm is not None
-    SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+    return SparkSession._get_j_spark_session_class(spark._jvm)
 
 
 def _make(name: str, master: str | None) -> SparkSession:

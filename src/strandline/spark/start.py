@@ -25,7 +25,7 @@ from strandline.spark.frames import require_plain_names
 from strandline.spark.program import frame_sources
 from strandline.spark.resolving import is_stateless, resolved
 from strandline.spark.run import Driver, Options
-from strandline.spark.session import active_afterwards, session, session_of_run
+from strandline.spark.session import active_as_before, session, session_of_run
 from strandline.store.layout import manifest_file
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
@@ -60,7 +60,7 @@ class Start:
         _require_state_apart(self.flow, storage)
         probe(storage)
         given = session(self.spark, name=self.flow.name)
-        with active_afterwards(given):
+        with active_as_before():
             spark = session_of_run(given)
             flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
             head = self._head(spark, flow, storage)

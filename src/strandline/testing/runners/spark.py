@@ -27,7 +27,7 @@ from strandline.model.watermarks import Policy
 from strandline.spark.reading import Heard
 from strandline.spark.resolving import resolved
 from strandline.spark.run import Driver, Options
-from strandline.spark.session import active_afterwards, session, session_of_run
+from strandline.spark.session import active_as_before, session, session_of_run
 from strandline.spark.ticking import move_sources
 from strandline.store.journal import records
 from strandline.store.layout import manifest_file
@@ -43,7 +43,7 @@ from strandline.testing.steps import Crash, Step
 def play_on_spark(flow: Flow, steps: Sequence[Step], options: Mapping[str, Any]) -> list[PlayedTick]:
     """What the last node of a flow shows, step by step. `options`: `spark`, `buckets`, `tasks`."""
     given = session(options.get("spark"), name="play")
-    with tempfile.TemporaryDirectory(prefix="strandline-play-") as folder, active_afterwards(given):
+    with tempfile.TemporaryDirectory(prefix="strandline-play-") as folder, active_as_before():
         piece = _Piece(session_of_run(given), flow, steps, storage_at(folder), options.get("tasks"))
         return piece.play(steps)
 
