@@ -143,6 +143,17 @@ def test_the_active_session_stays_that_of_the_user(orders: sl.Stream, spark: Spa
     spark.createDataFrame([(1,)], "n int")  # as it was, for other tests
 
 
+def test_a_default_file_system_elsewhere_changes_nothing(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    given, shown = spark.newSession(), sl.Memory("shown")
+    given.conf.set("fs.defaultFS", "hdfs://127.0.0.1:1/")
+    orders.sink("shown", shown, rows="append")
+    for _ in range(2):
+        running(orders).run(state=tmp_path / "a state%20", spark=given, until="caught_up")
+    assert len(shown.rows) == 301
+
+
 def test_a_finished_flow_says_that_it_reads_nothing_more(
     orders: sl.Stream, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -189,7 +189,8 @@ class Driver:
         interval = self.options.batch_interval if self.options.until == "forever" else Span(0)
         writer = frame.writeStream.foreachBatch(self._on_batch(checkpoint))
         writer = writer.trigger(processingTime=f"{int(interval) // 1000} milliseconds")
-        return writer.option("checkpointLocation", str(checkpoint.folder)).start()
+        # With its scheme: elsewhere Spark's own default may be another file system.
+        return writer.option("checkpointLocation", f"file://{checkpoint.folder}").start()
 
     def _on_batch(self, checkpoint: Checkpoint) -> Callable[[DataFrame, int], None]:
         def on_batch(frame: DataFrame, batch: int) -> None:
