@@ -131,9 +131,13 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def raised_by(function: Callable[..., Any], error: BaseException) -> str:
-    """What a user's function raised and where: the innermost call in its own file, for below it are others' libraries."""
+    """What a user's function raised and where: the innermost call in its own file, for below it are others' libraries.
+
+    Where it was in Java nobody needs to know.
+    """
     calls = traceback.extract_tb(error.__traceback__)
     code = getattr(inspect.unwrap(function), "__code__", None)
     own = [call for call in calls if code is not None and call.filename == code.co_filename]
     call = (own or calls[1:] or calls)[-1]  # the first call is that of whoever called the function
-    return f"{name_of(function)} raised {type(error).__name__} ({call.filename}, line {call.lineno}): {error}"
+    said = str(error).partition("\n\tat ")[0]
+    return f"{name_of(function)} raised {type(error).__name__} ({call.filename}, line {call.lineno}): {said}"

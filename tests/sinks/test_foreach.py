@@ -37,6 +37,17 @@ def test_an_error_names_the_file_and_the_line() -> None:
         publisher.publish(delivery(TARGET, 1, ("a", 1)))
 
 
+def test_where_in_java_an_error_came_from_is_not_told() -> None:
+    def write(df: Any, tick: TickIdentity) -> None:
+        raise RuntimeError(
+            "An error occurred while calling o9.save.\n: java.sql.SQLException: No driver\n\tat x.Y\n\tat z.Y"
+        )
+
+    with pytest.raises(SinkError) as told:
+        ForeachTick(write).prepare(WITH_SPARK).publish(delivery(TARGET, 1, ("a", 1)))
+    assert told.value.what.endswith(": java.sql.SQLException: No driver")
+
+
 def test_a_tick_that_failed_is_given_again() -> None:
     calls: list[int] = []
 
