@@ -106,3 +106,8 @@ def test_what_a_users_function_raised_in_a_worker_is_told_with_its_place_whateve
 def test_what_java_raised_is_told_and_not_which_call_raised_it() -> None:
     text = "An error occurred while calling o289.collectToPython.\n: org.apache.spark.SparkException: Job 3 cancelled\n\tat x"
     assert "The run failed: SparkException: Job 3 cancelled" in str(told_by(RuntimeError(text)))
+
+
+def test_what_was_raised_in_the_driver_is_told_with_its_kind() -> None:
+    assert "The run failed: KeyError: 'prices'" in str(told_by(KeyError("prices")))
+    assert "The run failed: TimeoutError\n" in str(told_by(TimeoutError()))

@@ -37,7 +37,10 @@ def told_by(failure: BaseException) -> BaseException:
         kind = getattr(errors, name, RunError)
         kind = kind if kind is not errors.CheckFailed else RunError
         return _caused(kind(what, fix=fix), failure)
-    what = _what_python_raised(text) or _what_java_raised(text) or text.partition("\n")[0] or type(failure).__name__
+    first = text.partition("\n")[0]
+    what = (
+        _what_python_raised(text) or _what_java_raised(text) or f"{type(failure).__name__}: {first}".removesuffix(": ")
+    )
     return _caused(
         RunError(f"The run failed: {what}", fix="Mend the cause and start the flow again: it goes on where it was."),
         failure,
