@@ -16,6 +16,7 @@ from strandline.errors import RunError, StateError
 from strandline.spark import engine
 from strandline.spark.resolving import resolved
 from strandline.store.journal import records
+from strandline.store.savepoints import take
 from strandline.store.storage import storage_at
 
 pytestmark = pytest.mark.slow
@@ -208,6 +209,20 @@ def test_what_a_source_of_sparks_remembers_must_be_there_at_the_next_start(
     shutil.rmtree(three_files / "state" / "spark")
     with pytest.raises(RunError, match="keeps a record of its own"):
         flow.run(state=three_files / "state", spark=spark, until="caught_up")
+
+
+def test_a_savepoint_keeps_what_a_source_of_sparks_remembered(three_files: Path, spark: SparkSession) -> None:
+    shown, state = sl.Memory("shown"), three_files / "state"
+    flow = frames_flow(three_files, shown)
+    flow.run(state=state, spark=spark, until="caught_up", retain=2)
+    take(storage_at(state), "before")
+    shutil.copy(three_files / "in" / "2.parquet", three_files / "in" / "3.parquet")
+    for _ in range(2):
+        flow.run(state=state, spark=spark, until="caught_up", retain=2)
+        for offsets in (state / "spark").glob("*/offsets"):
+            os.utime(offsets, (1_700_000_000, 1_700_000_000))
+    flow.run(state=state, spark=spark, until="caught_up", from_savepoint="before", acknowledged=True)
+    assert [row["key"] for row in shown.rows] == ["a", "x", "b", "b", "b"]
 
 
 def test_a_dataframe_source_that_remembers_rows_is_refused(three_files: Path, spark: SparkSession) -> None:

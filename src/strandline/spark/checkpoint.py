@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,10 +76,13 @@ def require_same_kinds(readers: Mapping[str, Reader], head: SparkPlace | None) -
             )
 
 
-def make_checkpoint(parent: Path, head: SparkPlace | None, frames: tuple[str, ...] = ()) -> Checkpoint:
+def make_checkpoint(
+    parent: Path, head: SparkPlace | None, frames: tuple[str, ...] = (), *, needed: Collection[str] = ()
+) -> Checkpoint:
     """A fresh folder in which Spark goes on from the head, or from the beginning.
 
-    What Spark's own sources remember apart from their offsets is taken over from the run before.
+    What Spark's own sources remember apart from their offsets is taken over from the run before; what they remembered in
+    the queries that are `needed` stays.
     """
     query = str(uuid.uuid4())
     folder = parent / query
@@ -94,7 +97,7 @@ def make_checkpoint(parent: Path, head: SparkPlace | None, frames: tuple[str, ..
         # A folder in use is written to with each batch; one that is not must be of a run that is over.
         offsets = other / "offsets"
         written = int((offsets if offsets.is_dir() else other).stat().st_mtime * 1_000_000)
-        if clock.now() - written > UNUSED and other != folder and (head is None or other.name != head.query):
+        if clock.now() - written > UNUSED and other.name not in {query, head.query if head else None, *needed}:
             shutil.rmtree(other, ignore_errors=True)
     return Checkpoint(folder=folder, query=query, frames=frames)
 

@@ -50,6 +50,7 @@ from strandline.store.journal import forget_records, write_record
 from strandline.store.layout import source_folder
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
+from strandline.store.savepoints import pins
 from strandline.store.storage import Storage
 
 Until = Literal["forever", "caught_up", "end"]
@@ -157,7 +158,8 @@ class Driver:
 
     def _make_ticks(self) -> None:
         frames = tuple(node.name for node in frame_sources(self.flow))
-        checkpoint = make_checkpoint(self._spark_folder(), self.head.spark if self.head else None, frames)
+        place, needed = self.head.spark if self.head else None, self._remembering() if frames else ()
+        checkpoint = make_checkpoint(self._spark_folder(), place, frames, needed=needed)
         self._limit()
         with active_as_before():  # what builds a DataFrame source may make tables
             query = self._start(checkpoint)
@@ -171,6 +173,11 @@ class Driver:
                     return
         finally:
             _stop(query)
+
+    def _remembering(self) -> set[str]:
+        """The queries that savepoints go back to, or would if a tick that is still there is kept."""
+        there = [*pins(self.storage), *(self.manifests.at(number) for number in self.manifests.numbers())]
+        return {each.spark.query for each in there if each.spark is not None and each.spark.remembers}
 
     def _stop_between_ticks(self) -> None:
         """Stop at once if no tick is being made: the next one may be a long way off."""
