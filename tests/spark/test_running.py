@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 import strandline as sl
 from strandline.errors import SinkError
 from strandline.store.journal import records
+from strandline.store.manifests import Manifests
+from strandline.store.savepoints import take
 from strandline.store.storage import storage_at
 
 pytestmark = pytest.mark.slow
@@ -152,6 +154,25 @@ def test_a_default_file_system_elsewhere_changes_nothing(
     for _ in range(2):
         running(orders).run(state=tmp_path / "a state%20", spark=given, until="caught_up")
     assert len(shown.rows) == 301
+
+
+def test_a_start_that_a_sink_refuses_does_not_go_back_to_a_savepoint(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    storage = storage_at(tmp_path / "state")
+    orders.sink("shown", sl.Memory("shown"), rows="append")
+    flow = running(orders)
+    flow.run(state=tmp_path / "state", spark=spark, until="caught_up")
+    take(storage, "before")
+    head = Manifests(storage).head()
+    with pytest.raises(SinkError, match="of another incarnation"):
+        flow.run(state=tmp_path / "state", spark=spark, until="caught_up", from_savepoint="before")
+    assert Manifests(storage).head() == head
+    options: dict[str, Any] = {"from_savepoint": "before", "acknowledged": True}
+    run = flow.run(state=tmp_path / "state", spark=spark, until="caught_up", **options)
+    assert run.head is not None
+    assert head is not None
+    assert (run.head.number, run.head.incarnation != head.incarnation) == (head.number + 2, True)
 
 
 def test_a_finished_flow_says_that_it_reads_nothing_more(

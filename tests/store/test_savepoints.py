@@ -10,7 +10,7 @@ import pytest
 from strandline.errors import StateError
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
-from strandline.store.savepoints import drop, restore, savepoints, take
+from strandline.store.savepoints import drop, going_back, restore, savepoints, take
 from tests.store.states import following
 
 
@@ -103,6 +103,19 @@ def test_going_back_is_a_new_tick_with_the_old_state(storage: LocalStorage) -> N
     assert back.journal["restored"] == {"savepoint": "a", "tick": 1, "incarnation": "i"}
     assert [name for name in storage.names("savepoints/") if ".restoring" in name] == []
     assert tick(storage, 1).number == back.number + 1
+
+
+def test_going_back_that_is_not_committed_changes_nothing_and_is_the_same_when_tried_again(
+    storage: LocalStorage,
+) -> None:
+    tick(storage, 2)
+    take(storage, "a")
+    head, there = tick(storage, 3), storage.names()
+    with going_back(storage, "a") as refused:
+        pass
+    assert (Manifests(storage).head(), storage.names()) == (head, there)
+    assert restore(storage, "a") == refused
+    assert restore(storage, "a").incarnation != refused.incarnation
 
 
 def test_what_was_published_since_is_not_pending_after_going_back(storage: LocalStorage) -> None:

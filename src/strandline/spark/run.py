@@ -71,17 +71,21 @@ class Options:
 
 
 class Driver:
-    """One attempt at running a resolved flow on a session: from the head until it stops, or fails."""
+    """One attempt at running a resolved flow on a session: from the head until it stops, or fails.
+
+    `first` becomes the head when nothing stands against it any more, the sinks least of all: it is how a run goes back.
+    """
 
     def __init__(
-        self, spark: SparkSession, flow: Flow, storage: Storage, options: Options, *, restarts: int, began: Span | None = None
+        self, spark: SparkSession, flow: Flow, storage: Storage, options: Options, *, restarts: int, began: Span | None = None,
+        first: Manifest | None = None,
     ) -> None:  # fmt: skip
         self.spark, self.flow, self.storage, self.options = spark, flow, storage, options
         self.restarts = restarts
         self.began = clock.elapsed() if began is None else began
         self.starting: dict[str, int] = {}  # how long the start took, for the journal of the first tick
         self.manifests = Manifests(storage)
-        self.head = self.manifests.head()
+        self.head = self.manifests.head() if first is None else first
         self.stopping = threading.Event()
         self.draining = threading.Event()
         self.done = threading.Event()
@@ -111,7 +115,17 @@ class Driver:
             last=noted(storage, incarnation),
             spark=lambda: spark,
         )
+        if first is not None:
+            self._begin_with(first)
         self.control = Path(tempfile.mkdtemp(prefix="strandline-"))  # last: what may fail before leaves nothing behind
+
+    def _begin_with(self, first: Manifest) -> None:
+        try:
+            self.manifests.commit(first)
+        except BaseException:
+            with suppress(Exception):  # why it could not be committed is what is told
+                self.publishing.close()
+            raise
 
     def run(self) -> None:
         """Publish the head again, then make ticks until it is time to stop."""

@@ -30,7 +30,7 @@ from strandline.store.layout import manifest_file
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.probe import probe
-from strandline.store.savepoints import restore, savepoint
+from strandline.store.savepoints import going_back, savepoint
 from strandline.store.storage import Storage, storage_at
 
 
@@ -63,19 +63,21 @@ class Start:
         with active_as_before():
             spark = session_of_run(given)
             flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
-            head = self._head(spark, flow, storage)
+            head = self._require_fitting(spark, flow, storage)
             restarts = max(restarts, 0 if head is None else head.restarts + 1)
-            return Driver(spark, flow, storage, self.options, restarts=restarts, began=began)
+            if self.from_savepoint is None:
+                return Driver(spark, flow, storage, self.options, restarts=restarts, began=began)
+            with going_back(storage, self.from_savepoint) as first:
+                driver = Driver(spark, flow, storage, self.options, restarts=restarts, began=began, first=first)
+            self.from_savepoint = None  # a restart goes on from the head
+            return driver
 
-    def _head(self, spark: SparkSession, flow: Flow, storage: Storage) -> Manifest | None:
-        """From where the run goes on: the flow fits it, and it is the head now."""
+    def _require_fitting(self, spark: SparkSession, flow: Flow, storage: Storage) -> Manifest | None:
+        """From where the run goes on, which the flow fits: the head, or the savepoint that it goes back to."""
         head = savepoint(storage, self.from_savepoint).manifest if self.from_savepoint else Manifests(storage).head()
         if head is not None:
             self.notes = self._require_compatible(spark, flow, head) or self.notes
         _require_frames(spark, flow)
-        if self.from_savepoint is not None:  # when nothing stands against it: there is no way back from here
-            head = restore(storage, self.from_savepoint)
-            self.from_savepoint = None  # a restart goes on from the head
         return head
 
     def _require_compatible(self, spark: SparkSession, flow: Flow, head: Manifest) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -106,19 +107,45 @@ def restore(storage: Storage, name: str, into: Storage | None = None, *, flow: s
     What the savepoint's ticks have for sinks was published by the incarnation that made them. Only what the head says is
     perhaps not yet published is still pending after going back; after a fork nothing is.
     """
-    kept = savepoint(storage, name).manifest
-    fresh = replace(
-        kept, incarnation=secrets.token_hex(8), run="restore", flow=kept.flow if flow is None else flow,
-        journal={"restored": {"savepoint": name, "tick": kept.number, "incarnation": kept.incarnation}},
-    )  # fmt: skip
     if into is None:
-        if flow not in (None, kept.flow):
+        if flow not in (None, (kept := savepoint(storage, name).manifest).flow):
             raise StateError(
                 f"Going back cannot make the flow {kept.flow!r} into {flow!r}.",
                 fix="Fork the savepoint into a folder without state, under the new name.",
             )
-        return _go_back(storage, _file(name), kept, fresh)
-    return _fork(storage, into, replace(fresh, sinks={sink: SinkRecord(digest=_NOTHING) for sink in kept.sinks}))
+        with going_back(storage, name) as first:
+            Manifests(storage).commit(first)
+        return first
+    kept = savepoint(storage, name).manifest
+    fresh = _restored(kept, name, incarnation=secrets.token_hex(8))
+    nothing = {sink: SinkRecord(digest=_NOTHING) for sink in kept.sinks}
+    return _fork(storage, into, replace(fresh, sinks=nothing, flow=kept.flow if flow is None else flow))
+
+
+@contextmanager
+def going_back(storage: Storage, name: str) -> Iterator[Manifest]:
+    """The manifest that goes back to a savepoint, for the caller to commit within; until then nothing has changed.
+
+    Law: all that it needs stays. While the head is the same it has the same incarnation, which sinks may know by now.
+    """
+    pin, kept, head = _file(name), savepoint(storage, name).manifest, Manifests(storage).head()
+    number, parent = (kept.number, None) if head is None else (head.number + 1, head.digest)
+    # A pin of its own, because the savepoint may be dropped while this goes on.
+    own = f"{SAVEPOINTS}.restoring-{number:012}-{secrets.token_hex(8)}.json"
+    storage.create(own, kept.to_bytes())
+    try:
+        _read(storage, pin)
+        verify(storage, kept)
+        fresh = _restored(kept, name, incarnation=digest_of(f"{parent} {kept.digest}".encode())[:16])
+        sinks = {sink: _unpublished(record, sink, kept, head) for sink, record in kept.sinks.items()}
+        yield replace(fresh, tick=replace(kept.tick, number=number), parent=parent, sinks=sinks)
+    finally:
+        storage.delete([own])
+
+
+def _restored(kept: Manifest, name: str, *, incarnation: str) -> Manifest:
+    told = {"savepoint": name, "tick": kept.number, "incarnation": kept.incarnation}
+    return replace(kept, incarnation=incarnation, run="restore", journal={"restored": told})
 
 
 def pins(storage: Storage) -> list[Manifest]:
@@ -132,25 +159,6 @@ def pins(storage: Storage) -> list[Manifest]:
 def left_by_restores(names: Iterable[str], head: int) -> list[str]:
     """Of the names of pins, those of restores that are over: the tick that they were to commit is there."""
     return [name for name in names if (match := _RESTORING.fullmatch(name)) and int(match[1]) <= head]
-
-
-def _go_back(storage: Storage, pin: str, kept: Manifest, fresh: Manifest) -> Manifest:
-    manifests = Manifests(storage)
-    head = manifests.head()
-    number = kept.number if head is None else head.number + 1
-    # A pin of its own, because the savepoint may be dropped while this goes on.
-    own = f"{SAVEPOINTS}.restoring-{number:012}-{secrets.token_hex(8)}.json"
-    storage.create(own, kept.to_bytes())
-    try:
-        _read(storage, pin)
-        verify(storage, kept)
-        sinks = {sink: _unpublished(record, sink, kept, head) for sink, record in kept.sinks.items()}
-        parent = None if head is None else head.digest
-        first = replace(fresh, tick=replace(kept.tick, number=number), parent=parent, sinks=sinks)
-        manifests.commit(first)
-    finally:
-        storage.delete([own])
-    return first
 
 
 def _unpublished(record: SinkRecord, sink: str, kept: Manifest, head: Manifest | None) -> SinkRecord:
