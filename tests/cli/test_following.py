@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from strandline.cli.following import Follower, tick_line
+from strandline.errors import RunError
 from strandline.model.time import Instant
 from strandline.store.journal import JOURNAL
 from strandline.store.storage import storage_at
@@ -39,6 +42,15 @@ def test_ticks_in_which_nothing_happened_are_passed_over(tmp_path: Path) -> None
         "00Z tick 0",
         "00Z tick 2",
     ]
+
+
+def test_a_journal_that_cannot_be_read_is_told_and_hides_no_failure(tmp_path: Path) -> None:
+    storage, said = storage_at(tmp_path), list[str]()
+    follower = Follower(storage, said.append, every_tick=True)
+    storage.create(f"{JOURNAL}{0:012}.json", b"{")
+    with pytest.raises(RunError, match="it failed"), follower.following(Still()):
+        raise RunError("it failed", fix="Mend it.")
+    assert said[0].startswith("the journal cannot be read just now: The record 'journal/000000000000.json'")
 
 
 def test_every_tick_is_told_if_wanted(tmp_path: Path) -> None:

@@ -45,17 +45,21 @@ class Follower:
         finally:
             over.set()
             thread.join()
-            self._catch_up()
+            self._look()
 
     def _follow(self, run: Followed, over: threading.Event) -> None:
         while not over.wait(LOOK_EVERY):
             head = run.head
             # The journal is listed only when there is news: in an object store that costs.
             if head is not None and head.number >= self.next:
-                try:
-                    self._catch_up()
-                except (StrandlineError, OSError) as error:
-                    self.say(f"the journal cannot be read just now: {error}")
+                self._look()
+
+    def _look(self) -> None:
+        """Whatever is wrong with the journal is no failure of the run, and hides none."""
+        try:
+            self._catch_up()
+        except (StrandlineError, OSError) as error:
+            self.say(f"the journal cannot be read just now: {error}")
 
     def _catch_up(self) -> None:
         for record in records(self.storage, since=self.next):
