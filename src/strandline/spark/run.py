@@ -20,7 +20,6 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from strandline.model.time import Span
 from strandline.sources.contract import Limit
 from strandline.spark import clock
 from strandline.spark.admission import Admission
+from strandline.spark.beside import Beside
 from strandline.spark.checkpoint import Checkpoint, make_checkpoint, require_same_kinds
 from strandline.spark.datasource import FORMAT, write_limits
 from strandline.spark.ended import leave_note, noted
@@ -91,8 +91,7 @@ class Driver:
         self.done = threading.Event()
         self.ticking = threading.Lock()  # held while a tick is made
         self.failure: BaseException | None = None
-        self.beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="publish")
-        self.publication: Future[None] | None = None  # of the head
+        self.publication = Beside("publish")  # of the head
         self.ticks = 0
         self.idle_since = clock.elapsed()
         self.admission = Admission(target=Span(max(5 * options.batch_interval, 2_000_000)))
@@ -151,7 +150,7 @@ class Driver:
 
     def _let_go(self) -> None:
         """Whatever happened, the head is published if it can be; then nothing is held any more."""
-        self.beside.shutdown()
+        self.publication.close()
         shutil.rmtree(self.control, ignore_errors=True)
         try:
             self.publishing.close()
@@ -253,12 +252,11 @@ class Driver:
         self.ticks += 1
         self.idle_since = clock.elapsed()
         took = {"idle": idle, "make": made - began, "commit": self.idle_since - made}
-        self.publication = self.beside.submit(self._publish, manifest, took, began)
+        self.publication.submit(self._publish, manifest, took, began)
 
     def _unpublished(self) -> Pending:
         """What sinks do not have yet of all ticks so far; one that may not be behind is waited for."""
-        if self.publication is not None:
-            self.publication.result()
+        self.publication.result()
         return self.publishing.unpublished()
 
     def _publish(self, manifest: Manifest, took: dict[str, int], began: Span) -> None:
