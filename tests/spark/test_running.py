@@ -16,6 +16,7 @@ import strandline as sl
 from strandline.errors import SinkError
 from strandline.store.journal import records
 from strandline.store.manifests import Manifests
+from strandline.store.opened import OPENED
 from strandline.store.savepoints import take
 from strandline.store.storage import storage_at
 
@@ -61,6 +62,14 @@ def test_a_run_between_two_ticks_stops_at_once_and_leaves_windows_open(
     assert not run.wait(PATIENCE).running
     assert [row["n"] for row in shown.rows] == [60, 60, 60, 60]
     assert run.progress["state_rows"] == {"per_minute": 2}
+
+
+def test_a_run_that_is_over_keeps_no_file_of_its_state_open(
+    orders: sl.Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    per_minute(orders).sink("shown", sl.Memory("shown"), rows="append")
+    running(orders).run(state=tmp_path / "state", spark=spark, until="caught_up", max_rows_per_tick=100)
+    assert storage_at(tmp_path / "state").url not in {url for url, _ in OPENED._files}
 
 
 def test_a_drain_shows_what_is_open_and_finishes_the_flow(

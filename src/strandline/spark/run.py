@@ -50,6 +50,7 @@ from strandline.store.journal import forget_records, write_record
 from strandline.store.layout import source_folder
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
+from strandline.store.opened import OPENED
 from strandline.store.savepoints import pins
 from strandline.store.storage import Storage
 
@@ -152,6 +153,7 @@ class Driver:
         """Whatever happened, the head is published if it can be; then nothing is held any more."""
         self.publication.close()
         shutil.rmtree(self.control, ignore_errors=True)
+        OPENED.forget(self.storage)  # a process may outlive many runs
         try:
             self.publishing.close()
             if self.failure is None:
