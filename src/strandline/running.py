@@ -60,9 +60,9 @@ class Flow(model.Flow):
 
         `until`: "forever"; "caught_up" reads what is there and stops with windows open; "end" is batch: time stands still
         until everything is read, then goes to its end. `retain` is how many of the last ticks are kept, to make savepoints
-        of; `restarts` is how often a failed run is tried again; `drop` names stages of the state that the flow has no more;
-        `acknowledged` lets sinks take over what another incarnation left, and go on with a target that does not have what
-        was published before. With `wait=False` it returns at once; `Run.wait()` waits.
+        of; `restarts` is how often a failed run is tried again; `drop` names stages, sources and sinks of the state that the
+        flow has no more; `acknowledged` lets sinks take over what another incarnation left, and go on with a target that does
+        not have what was published before. With `wait=False` it returns at once; `Run.wait()` waits.
         """
         if until not in get_args(Until):
             raise DescriptionError(f"until={until!r} is not known.", fix="Give 'forever', 'caught_up' or 'end'.")

@@ -32,7 +32,9 @@ def run(
     max_rows_per_tick: Annotated[int | None, Option(help="Of each source; otherwise it adapts itself.")] = None,
     retain: Annotated[int, Option(help="How many of the last ticks are kept, to make savepoints of.")] = 10,
     restarts: Annotated[int, Option(help="How often a run that failed is tried again.")] = 0,
-    drop: Annotated[list[str] | None, Option(help="A stage or source of the state to give up. Repeatable.")] = None,
+    drop: Annotated[
+        list[str] | None, Option(help="A stage, source or sink of the state to give up. Repeatable.")
+    ] = None,
     acknowledge: Annotated[bool, Option("--acknowledge", help="Let sinks go on behind another incarnation.")] = False,
     every_tick: Annotated[
         bool, Option("--every-tick", help="A line also for ticks in which nothing happened.")

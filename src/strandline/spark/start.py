@@ -17,9 +17,11 @@ from strandline.model.batch import as_batch
 from strandline.model.flow import Flow
 from strandline.model.hashing import HASH_VERSION
 from strandline.model.lineage import carried
-from strandline.model.nodes import SourceNode, StageNode
+from strandline.model.nodes import SinkNode, SourceNode, StageNode
 from strandline.model.targets import ReadsFiles
+from strandline.sinks.contract import Marker
 from strandline.spark import clock
+from strandline.spark.ended import noted
 from strandline.spark.failures import UNANSWERED, told_by
 from strandline.spark.frames import require_plain_names
 from strandline.spark.program import frame_sources
@@ -77,6 +79,8 @@ class Start:
         head = savepoint(storage, self.from_savepoint).manifest if self.from_savepoint else Manifests(storage).head()
         if head is not None:
             self.notes = self._require_compatible(spark, flow, head) or self.notes
+            if self.from_savepoint is None:  # what a savepoint has for sinks they have had, or the head tells of it
+                require_no_rows_left(flow, head, noted(storage, head.incarnation), drop=self.drop)
         _require_frames(spark, flow)
         return head
 
@@ -146,11 +150,27 @@ def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()
     _require_same_frames(flow, head)
     # A name that is gone already is no error: a run may be started again with the same words.
     notes += [
-        f"There is no {name!r} in the state to drop." for name in drop if name not in {*head.stages, *head.sources}
+        f"There is no {name!r} in the state to drop."
+        for name in drop
+        if name not in {*head.stages, *head.sources, *head.sinks}
     ]
     if head.finished:
         notes.append(f"The flow came to its end in tick {head.number}: nothing is read any more.")
     return notes
+
+
+def require_no_rows_left(flow: Flow, head: Manifest, had: Mapping[str, Marker], *, drop: tuple[str, ...] = ()) -> None:
+    """Refuse a flow without a sink that may lack rows: nobody would ever publish them. `had`: the last that sinks had."""
+    there = {node.name for node in flow.nodes if isinstance(node, SinkNode)}
+    for name, record in head.sinks.items():
+        ticks = [*(tick.tick for tick in record.pending), *([head.number] if record.outputs else [])]
+        if name in there or name in drop or not ticks or (name in had and had[name].tick >= ticks[-1]):
+            continue
+        raise StateError(
+            f"The state has rows of tick {ticks[-1]} for the sink {name!r}, which it has perhaps not had; the flow has it no "
+            "more.",
+            fix=f"Put it back for one more run, or give the rows up: run(..., drop=[{name!r}]).",
+        )
 
 
 def _starts_anew(stage: str, aggregate: str, head: Manifest) -> str:
