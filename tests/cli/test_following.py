@@ -53,6 +53,16 @@ def test_a_journal_that_cannot_be_read_is_told_and_hides_no_failure(tmp_path: Pa
     assert said[0].startswith("the journal cannot be read just now: The record 'journal/000000000000.json'")
 
 
+def test_what_is_wrong_with_the_journal_is_said_once(tmp_path: Path) -> None:
+    storage, said = storage_at(tmp_path), list[str]()
+    follower = Follower(storage, said.append, every_tick=True)
+    storage.create(f"{JOURNAL}{0:012}.json", b"{")
+    for _ in range(2):
+        with follower.following(Still()):
+            pass
+    assert len(said) == 1
+
+
 def test_every_tick_is_told_if_wanted(tmp_path: Path) -> None:
     assert len(followed(tmp_path, record(0, 5), record(1), every_tick=True)) == 2
 

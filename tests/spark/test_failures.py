@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from strandline.errors import RunError, StateError
-from strandline.spark.failures import told_by
+from strandline.spark.failures import is_of_a_library, told_by
 
 TRACE = 'Failed when Python streaming data source perform latestOffset: Traceback:\n  File "x.py", line 3\n'
 
@@ -19,14 +20,29 @@ def test_an_error_of_ours_comes_back_as_itself() -> None:
     assert (type(told), told.args) == (StateError, ("It is damaged.", "Mend it."))
 
 
-@pytest.mark.parametrize(
-    "raised",
-    [ConnectionRefusedError(111, "Connection refused"), Py4JError("An error occurred while calling o68.isActive")],
-)
+def refused_by_java() -> ConnectionError:
+    with pytest.raises(ConnectionRefusedError) as raised:
+        exec(compile("raise ConnectionRefusedError(111, 'Connection refused')", "/lib/py4j/clientserver.py", "exec"))
+    return raised.value
+
+
+@pytest.mark.parametrize("raised", [refused_by_java(), Py4JError("An error occurred while calling o68.isActive")])
 def test_a_java_process_that_is_gone_is_said_to_be(raised: Exception) -> None:
     told = told_by(raised)
     assert str(told).startswith("Spark's Java process is gone")
     assert isinstance(told, RunError)
+
+
+def test_a_server_of_a_sinks_that_refuses_is_not_taken_for_java() -> None:
+    told = told_by(ConnectionRefusedError(111, "Connection refused"))
+    assert str(told).startswith("The run failed: ConnectionRefusedError: [Errno 111]")
+
+
+def test_what_is_a_librarys_file_is_told_by_more_than_the_name_of_a_folder() -> None:
+    assert is_of_a_library("/tmp/shipped.zip/strandline/spark/failures.py")
+    assert is_of_a_library(str(pyspark.__file__))
+    assert not is_of_a_library("/home/me/strandline/flow.py")
+    assert not is_of_a_library("/home/me/jobs.py")
 
 
 class Unreachable:

@@ -31,6 +31,7 @@ class Follower:
         self.storage, self.say, self.every_tick = storage, say, every_tick
         head = Manifests(storage).head()
         self.next = 0 if head is None else head.number + 1
+        self.amiss = ""  # the last that was said of the journal itself
         self.ticks = 0
         self.rows = 0
 
@@ -59,7 +60,9 @@ class Follower:
         try:
             self._catch_up()
         except (StrandlineError, OSError) as error:
-            self.say(f"the journal cannot be read just now: {error}")
+            if str(error) != self.amiss:
+                self.say(f"the journal cannot be read just now: {error}")
+            self.amiss = str(error)
 
     def _catch_up(self) -> None:
         for record in records(self.storage, since=self.next):

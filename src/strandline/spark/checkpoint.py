@@ -19,7 +19,9 @@ from strandline.errors import RunError, StateError
 from strandline.model.time import Span
 from strandline.sources.contract import Reader
 from strandline.spark import clock
-from strandline.store.manifests import SparkPlace
+from strandline.store.manifests import Manifests, SparkPlace
+from strandline.store.savepoints import pins
+from strandline.store.storage import Storage
 
 UNUSED = Span.of("1h")
 REMEMBERED = "sources"  # where Spark's own sources keep what is more than an offset
@@ -74,6 +76,13 @@ def require_same_kinds(readers: Mapping[str, Reader], head: SparkPlace | None) -
                 "means nothing to it.",
                 fix=f"Give the new source another name, and forget the old one: run(..., drop=[{name!r}]).",
             )
+
+
+def remembering(storage: Storage) -> set[str]:
+    """The queries whose folders savepoints need, or would need if a tick that is still there is kept."""
+    manifests = Manifests(storage)
+    there = [*pins(storage), *(manifests.at(number) for number in manifests.numbers())]
+    return {each.spark.query for each in there if each.spark is not None and each.spark.remembers}
 
 
 def make_checkpoint(

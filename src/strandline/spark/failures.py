@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import traceback
+from pathlib import Path
 from typing import Final
 
+import py4j
+import pyspark
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
@@ -14,7 +18,7 @@ from strandline.errors import RunError, StrandlineError
 _OURS: Final = re.compile(r"strandline\.[\w.]+?\.(\w+): (.*?)\n\s*fix: ([^\n]*)", re.DOTALL)
 _TRACEBACK: Final = re.compile(r"Traceback[^\n]*:\n((?:[ \t][^\n]*\n)+)((?:\w+\.)*\w+)(?:: ([^\n]*))?")
 _CALL: Final = re.compile(r'File "([^"\n]+)", line (\d+)')
-_LIBRARIES: Final = ("/pyspark/", "/strandline/")
+_LIBRARIES: Final = {Path(str(module.__file__)).parent for module in (py4j, pyspark, errors)}
 _RAISED: Final = re.compile(r"(?:^|\n)[:\s]*(?:\w+\.)*(\w*(?:Error|Exception)): ([^\n]*)")
 
 
@@ -53,7 +57,7 @@ def _what_python_raised(text: str) -> str:
     if not raised:
         return ""
     calls, name, message = raised[-1]
-    own = [call for call in _CALL.findall(calls) if not any(library in call[0] for library in _LIBRARIES)]
+    own = [call for call in _CALL.findall(calls) if not is_of_a_library(call[0])]
     place = f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
     return f"{name.rpartition('.')[2]}{place}: {message}" if message else f"{name.rpartition('.')[2]}{place}"
 
@@ -63,9 +67,22 @@ def _what_java_raised(text: str) -> str:
     return f"{raised[-1][0]}: {raised[-1][1]}" if raised else ""
 
 
+def is_of_a_library(file: str) -> bool:
+    """Whether a file is a module of Spark's or ours, wherever it lies: workers may have it from an archive."""
+    parts = Path(file).parts
+    return any(
+        (library / Path(*parts[place + 1 :])).is_file()
+        for library in _LIBRARIES
+        for place, part in enumerate(parts)
+        if part == library.name
+    )
+
+
 def _is_unanswered(failure: BaseException) -> bool:
     """An error of Java's own comes as another class; the plain one says that no answer came."""
-    return isinstance(failure, ConnectionError | Py4JNetworkError) or type(failure) is Py4JError
+    if isinstance(failure, ConnectionError):  # a sink's server may refuse, too
+        return any("py4j" in Path(call.filename).parts for call in traceback.extract_tb(failure.__traceback__))
+    return isinstance(failure, Py4JNetworkError) or type(failure) is Py4JError
 
 
 def _gone(told: str) -> RunError:

@@ -95,9 +95,8 @@ class Outlet:
             tick=tick.tick, incarnation=self.incarnation, digest=tick.digest, now=Instant(tick.now),
             rows=sum(ref.rows for ref in tick.outputs), tables=lambda: self._tables(tick.outputs), after=tick.after,
         )  # fmt: skip
-        with (
-            active_as_before()
-        ):  # a function of the user's gets a DataFrame of the run's session, and making one activates it
+        # A function of the user's gets a DataFrame of the run's session, and making one activates that.
+        with active_as_before():
             self.rows += self.publisher.publish(delivery).rows
         self.last = Marker.of(delivery)
         with self.changed:

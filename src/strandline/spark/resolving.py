@@ -88,7 +88,7 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
         made = node.function(spark.createDataFrame([], types).alias(_INPUT))
     except PySparkException as error:
         raise RunError(
-            f"The transform {node.name!r} does not fit its input ({before.text}): {error}",
+            f"The transform {node.name!r} does not fit its input ({before.text}): {without_plan(error)}",
             fix="Mend it: it gets a DataFrame with these columns, and gives one.",
         ) from error
     except Exception as error:
@@ -113,6 +113,11 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
         )
     seen = StructType([field for field in made.schema.fields if not field.name.startswith(HIDDEN)])
     return schema_of_spark(seen, f"The transform {node.name!r}")
+
+
+def without_plan(error: PySparkException) -> str:
+    """What Spark says is wrong, without the plan in which it is."""
+    return str(error).partition(";\n")[0]
 
 
 def _require_plain_columns(made: DataFrame, node: TransformNode, given: StructType) -> None:

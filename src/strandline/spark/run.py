@@ -35,7 +35,7 @@ from strandline.sources.contract import Limit
 from strandline.spark import clock
 from strandline.spark.admission import Admission
 from strandline.spark.beside import Beside
-from strandline.spark.checkpoint import Checkpoint, make_checkpoint, require_same_kinds
+from strandline.spark.checkpoint import Checkpoint, make_checkpoint, remembering, require_same_kinds
 from strandline.spark.datasource import FORMAT, write_limits
 from strandline.spark.ended import leave_note, noted
 from strandline.spark.engine import Engine, Pending
@@ -51,7 +51,6 @@ from strandline.store.layout import source_folder
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.opened import OPENED
-from strandline.store.savepoints import pins
 from strandline.store.storage import Storage
 
 Until = Literal["forever", "caught_up", "end"]
@@ -173,7 +172,7 @@ class Driver:
 
     def _make_ticks(self) -> None:
         frames = tuple(node.name for node in frame_sources(self.flow))
-        place, needed = self.head.spark if self.head else None, self._remembering() if frames else ()
+        place, needed = self.head.spark if self.head else None, remembering(self.storage) if frames else ()
         checkpoint = make_checkpoint(self._spark_folder(), place, frames, needed=needed)
         self._limit()
         with active_as_before():  # what builds a DataFrame source may make tables
@@ -188,11 +187,6 @@ class Driver:
                     return
         finally:
             _stop(query)
-
-    def _remembering(self) -> set[str]:
-        """The queries that savepoints go back to, or would if a tick that is still there is kept."""
-        there = [*pins(self.storage), *(self.manifests.at(number) for number in self.manifests.numbers())]
-        return {each.spark.query for each in there if each.spark is not None and each.spark.remembers}
 
     def _stop_between_ticks(self) -> None:
         """Stop at once if no tick is being made: the next one may be a long way off."""

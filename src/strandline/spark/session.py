@@ -164,6 +164,10 @@ def _require_classic(given: Any) -> None:
             "Connect the driver's code is elsewhere.",
             fix="Give a classic session: SparkSession.builder.master(...).getOrCreate(), or give none.",
         )
+    if given._sc._jsc is None:
+        raise RunError(
+            "The session that was given is stopped.", fix="Give one that runs: SparkSession.builder.getOrCreate()."
+        )
 
 
 def require_java() -> str:
