@@ -167,6 +167,21 @@ def test_a_folder_that_has_settled_is_listed_again_when_it_changes(tmp_path: Pat
     assert reader.latest(first, NO_LIMIT, now=later) == {"files": 3, "of": 3}
 
 
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_link_to_a_folder_that_is_read_already_gives_no_file_a_second_time(tmp_path: Path, settled: bool) -> None:
+    reader = reader_of(tmp_path)
+    put(tmp_path / "elsewhere", "b.json", range(3, 4))
+    put(tmp_path / "in", "2026/a.json", range(3))
+    (tmp_path / "in/other").symlink_to(tmp_path / "elsewhere")
+    later = os.stat(tmp_path / "in").st_mtime_ns // 1000 + 10_000_000 if settled else None
+    end = reader.latest(reader.first(), NO_LIMIT, now=later)
+    assert end["files"] == 2
+    for name in ("a", "latest", "z", "2026/back", "0/0"):  # whichever of them is listed first
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "in" / name).symlink_to(tmp_path / "in/2026")
+        assert reader.latest(end, NO_LIMIT, now=later) == end
+
+
 def test_hidden_and_temporary_files_are_passed_over(tmp_path: Path) -> None:
     for name in ("_a.json", ".b.json", "c.json.tmp", "_folder/d.json", ".folder/e.json"):
         path = tmp_path / "in" / name

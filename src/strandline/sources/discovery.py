@@ -121,10 +121,14 @@ def _encode(files: Iterable[Found]) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class Listing:
-    """What lies in a folder, and below it. Folders that did not change since they were last listed are not listed."""
+    """What lies in a folder, and below it. Folders that did not change since they were last listed are not listed.
+
+    A folder is walked once, and by its own name rather than by that of a link to it: else a link that is made later
+    (`latest`) might give its files second names, by which they would be read again.
+    """
 
     wanted: Wanted
-    settled: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    settled: dict[str, tuple[int, list[str], list[str]]] = field(default_factory=dict)
 
     def new_files(self, seen: Container[str], now: int | None) -> Iterator[Found]:
         """The wanted files that were not seen; `now` in microseconds, for a folder changed just now is listed again."""
@@ -138,40 +142,46 @@ class Listing:
                 f"There is no folder {root}.", fix="Make it before the flow starts, or correct the path of the source."
             )
         visited: set[tuple[int, int]] = set()
-        folders = [""]
-        while folders:
-            folder = folders.pop()
+        folders: list[str] = [""]
+        links: list[str] = []
+        while folders or links:
+            folder = (folders or links).pop()
             try:
                 about = os.stat(os.path.join(root, folder))
             except FileNotFoundError:  # removed while we looked
                 continue
-            if (about.st_dev, about.st_ino) in visited:  # a link that leads back
+            if (about.st_dev, about.st_ino) in visited:  # a link that leads back, or to the side
                 continue
             visited.add((about.st_dev, about.st_ino))
             known = self.settled.get(folder)
             if known is not None and known[0] == about.st_mtime_ns:
                 folders += known[1]
+                links += known[2]
                 continue
-            inside, files = self._list(folder)
+            inside, linked, files = self._list(folder)
             folders += inside
+            links += linked
             for path in files:
                 if path not in seen:
                     yield from _found(os.path.join(root, path), path)
             if now is not None and about.st_mtime_ns + _SETTLED < now * 1_000:
-                self.settled[folder] = (about.st_mtime_ns, inside)
+                self.settled[folder] = (about.st_mtime_ns, inside, linked)
 
-    def _list(self, folder: str) -> tuple[list[str], list[str]]:
-        inside, files = [], []
+    def _list(self, folder: str) -> tuple[list[str], list[str], list[str]]:
+        """The folders in it, the links to folders, and the wanted files."""
+        inside: list[str] = []
+        linked: list[str] = []
+        files: list[str] = []
         with os.scandir(os.path.join(self.wanted.root, folder)) as entries:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if not self.wanted.is_visible(entry.name):
                     continue
                 if entry.is_dir():
-                    inside.append(path)
+                    (linked if entry.is_symlink() else inside).append(path)
                 elif self.wanted.matches(path):
                     files.append(path)
-        return inside, files
+        return inside, linked, files
 
 
 def _found(place: str, path: str) -> Iterator[Found]:
