@@ -285,6 +285,22 @@ def test_another_folder_is_refused_unless_the_files_were_moved_there_with_their_
     assert numbers(rows_of(pieces(reader, end, reader.latest(end, NO_LIMIT)))) == [3, 4]
 
 
+def test_a_source_of_one_file_may_be_moved_and_may_not_become_another(tmp_path: Path) -> None:
+    state = LocalStorage(tmp_path / "state")
+    put(tmp_path, "a.json", range(3))
+    put(tmp_path, "b.json", range(4))
+    before, moved, other, below = (
+        FileSource(tmp_path / name, format="json", schema=SCHEMA)
+        for name in ("a.json", "there.json", "b.json", "b.json/a.json")
+    )
+    end = before.reader(state).latest({"files": 0, "of": 0}, NO_LIMIT)
+    for wrong in (other, below):
+        with pytest.raises(StateError, match=r"read from .*/a\.json, and none of them is below .*/b\.json"):
+            wrong.reader(state)
+    (tmp_path / "a.json").rename(tmp_path / "there.json")
+    assert moved.reader(state).latest(end, NO_LIMIT) == end
+
+
 def test_a_file_that_is_gone_before_it_was_read_is_named(tmp_path: Path) -> None:
     reader = reader_of(tmp_path)
     path = put(tmp_path / "in", "a.json", range(3))

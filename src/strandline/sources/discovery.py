@@ -36,6 +36,10 @@ class Found(NamedTuple):
     size: int
     changed: int
 
+    def below(self, root: str) -> str:
+        """Where it is; a root that is a file is the file itself."""
+        return os.path.join(root, self.path) if self.path else root
+
 
 @dataclass(slots=True, eq=False)
 class DiscoveryLog:
@@ -187,7 +191,7 @@ class Listing:
 def _found(place: str, path: str) -> Iterator[Found]:
     try:
         about = os.stat(place)
-    except FileNotFoundError:  # removed while we looked: it was never there
+    except (FileNotFoundError, NotADirectoryError):  # removed while we looked: it was never there
         return
     yield Found(path, about.st_size, about.st_mtime_ns)
 
@@ -206,9 +210,7 @@ def require_same_root(storage: Storage, root: str) -> None:
     log = DiscoveryLog(storage)
     log.follow()
     newest = log.files[-_LOOK_AGAIN:]
-    moved = any(
-        there.size == file.size for file in newest for there in _found(os.path.join(root, file.path), file.path)
-    )
+    moved = any(there.size == file.size for file in newest for there in _found(file.below(root), file.path))
     if newest and not moved:
         raise StateError(
             f"The files of this source were read from {before}, and none of them is below {root}.",
@@ -246,7 +248,7 @@ def require_unchanged(root: str, file: Found) -> None:
 
 def _there(root: str, file: Found, *, may_be_gone: bool = False) -> Found | None:
     """The file as it is now."""
-    place = os.path.join(root, file.path) if file.path else root
+    place = file.below(root)
     for found in _found(place, file.path):
         return found
     if may_be_gone:
@@ -261,7 +263,7 @@ def _there(root: str, file: Found, *, may_be_gone: bool = False) -> Found | None
 def _changed(root: str, file: Found, there: Found) -> DataError:
     how = f"has {there.size} bytes, not {file.size}" if there.size != file.size else "was written again"
     return DataError(
-        f"The file {os.path.join(root, file.path)} {how}: it changed after it was found.",
+        f"The file {file.below(root)} {how}: it changed after it was found.",
         fix="If the flow has read it, put it back as it was; else start again when it is whole. Write files under a name "
         "that begins with '_' or '.', or ends with '.tmp', and rename them when they are whole; add rows in new files.",
     )

@@ -192,7 +192,7 @@ class FileReader:
         return {name: Place(position=offset["files"], end=offset["of"])}
 
     def _place(self, file: Found) -> str:
-        return os.path.join(self.wanted.root, file.path) if file.path else self.wanted.root
+        return file.below(self.wanted.root)
 
 
 def _local(path: str | os.PathLike[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -29,8 +28,7 @@ def pieces(source: FileSource, root: str, ranges: Iterable[Range]) -> Iterator[P
     waiting: list[Understood] = []
     for piece in ranges:
         require_unchanged(root, piece.file)
-        path = os.path.join(root, piece.file.path) if piece.file.path else root
-        for found in _understand(source, path, piece):
+        for found in _understand(source, piece.file.below(root), piece):
             if found.raws and source.on_bad == "fail":
                 raise _bad_input(piece.file.path or root, found)
             waiting.append(found)
