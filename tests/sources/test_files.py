@@ -182,6 +182,32 @@ def test_a_link_to_a_folder_that_is_read_already_gives_no_file_a_second_time(tmp
         assert reader.latest(end, NO_LIMIT, now=later) == end
 
 
+def test_a_folder_that_is_removed_while_it_is_listed_was_never_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "in", "a/1.json", range(1))
+    put(tmp_path / "in", "b/2.json", range(2))
+    list_folder = os.scandir
+
+    def removing(path: str) -> Any:
+        if path.endswith("/a"):
+            Path(path).rename(tmp_path / "gone")
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", removing)
+    assert numbers(everything(reader_of(tmp_path))) == [0, 1]
+
+
+def test_a_folder_that_cannot_be_listed_stops_the_flow_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(path: str) -> Any:
+        raise PermissionError(13, "Permission denied", path)
+
+    put(tmp_path / "in", "1.json", range(1))
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(DataError, match=r"The folder .*/in/? cannot be listed: Permission denied"):
+        everything(reader_of(tmp_path))
+
+
 def test_hidden_and_temporary_files_are_passed_over(tmp_path: Path) -> None:
     for name in ("_a.json", ".b.json", "c.json.tmp", "_folder/d.json", ".folder/e.json"):
         path = tmp_path / "in" / name

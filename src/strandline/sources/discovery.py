@@ -26,6 +26,7 @@ _BATCH: Final = 10_000
 _JOINED: Final = 100
 _LOOK_AGAIN: Final = 200  # the newest files are the ones somebody may still be writing
 _ROOT: Final = "root"
+_GONE: Final = (FileNotFoundError, NotADirectoryError)  # what was removed while we looked was never there
 _SETTLED: Final = 2_000_000_000  # ns: a folder that changed longer ago than this is not in the middle of changing
 
 
@@ -152,7 +153,7 @@ class Listing:
             folder = (folders or links).pop()
             try:
                 about = os.stat(os.path.join(root, folder))
-            except FileNotFoundError:  # removed while we looked
+            except _GONE:
                 continue
             if (about.st_dev, about.st_ino) in visited:  # a link that leads back, or to the side
                 continue
@@ -176,22 +177,33 @@ class Listing:
         inside: list[str] = []
         linked: list[str] = []
         files: list[str] = []
-        with os.scandir(os.path.join(self.wanted.root, folder)) as entries:
-            for entry in entries:
-                path = f"{folder}/{entry.name}" if folder else entry.name
-                if not self.wanted.is_visible(entry.name):
-                    continue
-                if entry.is_dir():
-                    (linked if entry.is_symlink() else inside).append(path)
-                elif self.wanted.matches(path):
-                    files.append(path)
+        for entry in _entries(os.path.join(self.wanted.root, folder)):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if not self.wanted.is_visible(entry.name):
+                continue
+            if entry.is_dir():
+                (linked if entry.is_symlink() else inside).append(path)
+            elif self.wanted.matches(path):
+                files.append(path)
         return inside, linked, files
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except _GONE:
+        return []
+    except OSError as error:  # not to be passed over: its files would be missing, and nobody would know
+        raise DataError(
+            f"The folder {folder} cannot be listed: {error.strerror}.", fix="Mend that, and start the flow again."
+        ) from error
 
 
 def _found(place: str, path: str) -> Iterator[Found]:
     try:
         about = os.stat(place)
-    except (FileNotFoundError, NotADirectoryError):  # removed while we looked: it was never there
+    except _GONE:
         return
     yield Found(path, about.st_size, about.st_mtime_ns)
 
