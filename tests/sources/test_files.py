@@ -441,6 +441,18 @@ def test_blanks_around_the_names_in_a_header_do_not_count_unless_the_schema_has_
     assert csv_rows(tmp_path, "more, n\t, name \nx,1,ann\n", schema="n bigint, ` name ` string") == [(1, "ann")]
 
 
+@pytest.mark.parametrize("before", ["\n", "\ufeff\r\n", " \n\t\n\n"])
+def test_blank_lines_before_the_header_do_not_count(
+    tmp_path: Path, before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.sources.ranges.SMALLEST", 1)
+    assert csv_rows(tmp_path, f"{before}name,n\nann,1\n\nbob,2") == [(1, "ann"), (2, "bob")]
+
+
+def test_a_file_of_blank_lines_has_no_rows(tmp_path: Path) -> None:
+    assert csv_rows(tmp_path, " \n\n") == []
+
+
 def test_a_column_that_the_header_does_not_name_is_null(tmp_path: Path) -> None:
     assert csv_rows(tmp_path, "n\n1\n2\n") == [(1, None), (2, None)]
 

@@ -33,11 +33,11 @@ class FileSource:
     that changes while it is read, or grows afterwards, stops the flow by name, and so does one that is removed before it
     is read.
 
-    Lines of JSON and CSV may be compressed (.gz, .bz2, .zst, .lz4). A column that is missing is null, a column that
-    the schema does not name is passed over. With `header=True` columns of CSV go by the names in each file's first
-    line (blanks around a name do not count), else by their order. What cannot be understood is rejected with its raw
-    text and the reason; of a parquet file that is damaged, and of CSV whose header cannot be read or has none of the
-    columns, the file's name is. `on_bad="fail"` stops the flow instead.
+    Lines of JSON and CSV may be compressed (.gz, .bz2, .zst, .lz4). A column that is missing is null, a column that the
+    schema does not name is passed over. With `header=True` columns of CSV go by the names in each file's first line
+    that is not blank (blanks around a name do not count), else by their order. What cannot be understood is rejected
+    with its raw text and the reason; of a parquet file that is damaged, and of CSV whose header cannot be read or has
+    none of the columns, the file's name is. `on_bad="fail"` stops the flow instead.
 
     A record of CSV is one line; fields in double quotes may hold line ends, separators, and quotes that are doubled. A
     quote that opens a field and is not closed takes all up to the next quote with it, which is rejected as one text.

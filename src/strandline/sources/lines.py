@@ -6,6 +6,7 @@ exactly once. A range may begin or end in the middle of a line.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
@@ -65,11 +66,17 @@ def text_start(path: str) -> int:
         return 0
 
 
-def first_line(path: str) -> bytes:
-    """The first line of a file, without its end; empty if there is none."""
-    for block in blocks(path, 0, 1):
-        return block.split(b"\n", 1)[0].rstrip(b"\r")
-    return b""
+def first_line(path: str) -> tuple[bytes, int]:
+    """The first line of a file that is not blank, without its end, and how many bytes of text there are up to there."""
+    before = 0
+    for block in blocks(path, 0, sys.maxsize, _STRIDE):
+        blank = len(block) - len(block.lstrip())
+        if blank < len(block):
+            start = block.rfind(b"\n", 0, blank) + 1
+            line = block[start:].split(b"\n", 1)[0]
+            return line.rstrip(b"\r"), before + min(len(block), start + len(line) + 1)
+        before += len(block)
+    return b"", before
 
 
 def lines_of(block: bytes) -> list[bytes]:

@@ -10,7 +10,7 @@ from strandline.sources.contract import EVERY, Piece
 from strandline.sources.csvlines import Layout, UnreadableHeader, read_csv
 from strandline.sources.discovery import require_unchanged
 from strandline.sources.jsonlines import read_json
-from strandline.sources.lines import blocks, first_line
+from strandline.sources.lines import blocks, first_line, text_start
 from strandline.sources.parquet import DamagedFile, read_parquet
 from strandline.sources.ranges import Range
 from strandline.sources.records import UnclosedQuote, whole_records
@@ -65,31 +65,31 @@ def _understand(source: FileSource, path: str, piece: Range) -> Iterator[Underst
 def _csv(source: FileSource, path: str, piece: Range) -> Iterator[Understood]:
     schema = source.schema
     try:
-        layout = _layout(source, path)
+        layout, header = _layout(source, path)
     except UnreadableHeader as error:
         if piece.start == 0:  # a file that was cut into ranges is refused once
             yield Understood.refused(schema, path, str(error))
         return
     end = piece.file.size if piece.end is None else piece.end
-    found = whole_records(blocks(path, piece.start, end), source.separator)
+    header -= max(0, piece.start - text_start(path))
     try:
-        for number, block in enumerate(found):
-            if source.header and piece.start == 0 and number == 0:
-                block = block.split(b"\n", 1)[1] if b"\n" in block else b""  # noqa: PLW2901 - without its header
-            if block:
-                yield read_csv(block, schema, layout)
+        for block in whole_records(blocks(path, piece.start, end), source.separator):
+            if header < len(block):
+                yield read_csv(block[max(0, header) :], schema, layout)
+            header -= len(block)
     except UnclosedQuote as error:
         yield Understood.refused(schema, path, f"the file cannot be read to its end: {error}")
 
 
-def _layout(source: FileSource, path: str) -> Layout:
-    line = first_line(path) if source.header else b""
-    if not line.strip():
-        return Layout(tuple(source.schema), source.separator)
+def _layout(source: FileSource, path: str) -> tuple[Layout, int]:
+    """The columns of a file, and how many bytes of text there are to the end of its header."""
+    line, end = first_line(path) if source.header else (b"", 0)
+    if not line:
+        return Layout(tuple(source.schema), source.separator), end
     layout = Layout.of_header(line, source.schema, source.separator)
     if not set(layout.names) & set(source.schema):
         raise UnreadableHeader(f"the header names no column of the schema: {line[:200]!r}")
-    return layout
+    return layout, end
 
 
 def by_partition(found: Understood, column: str | None) -> Iterator[Piece]:
