@@ -40,6 +40,13 @@ def test_no_rows_read_back_as_no_rows(name: str) -> None:
     assert FORMATS[name].decode(data, EVERYTHING).height == 0
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_first_text_that_begins_like_a_byte_order_mark_reads_back(name: str) -> None:
+    schema, table = Schema.of("s string, n int"), pl.DataFrame({"s": ["\ufeffa", "\ufeff"], "n": [1, 2]})
+    data = b"".join(map(bytes, FORMATS[name].encode([table.cast({"n": pl.Int32})], schema)))
+    assert FORMATS[name].decode(data, schema).rows() == table.rows()
+
+
 def test_json_is_written_as_said() -> None:
     schema = Schema.of("t timestamp, x decimal(5,2), b binary, iv interval, f double")
     row = pl.DataFrame({"t": [0], "x": ["1.5"], "b": [b"\xff"], "iv": [90_000_000], "f": [float("nan")]})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
@@ -106,7 +107,9 @@ class Csv:
         if len(data) == len(header):
             return pl.DataFrame(schema=polars_schema(schema))
         types = {name: plain_type(kind) for name, kind in schema.columns}
-        return _read(pl.read_csv(io.BytesIO(data[len(header) :]), schema=types, has_header=False), schema)
+        # Polars passes over a mark, which there is none; so one that the first text begins with stands behind another.
+        lines = io.BytesIO(BOM_UTF8 + data[len(header) :])
+        return _read(pl.read_csv(lines, schema=types, has_header=False), schema)
 
     def join(self, parts: Sequence[Any], schema: Schema) -> list[Any]:
         """One file in place of several: one header, lines behind lines."""

@@ -7,6 +7,7 @@ another number of fields than the file has columns is malformed. An empty field 
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,7 +100,8 @@ def _count_if_regular(block: bytes, layout: Layout) -> int | None:
 
 def _at_once(block: bytes, count: int, schema: Schema, layout: Layout) -> Understood:
     table = pl.read_csv(
-        block,
+        # Polars passes over a mark; but that of a file is gone, and another one is a part of its text.
+        BOM_UTF8 + block if block.startswith(BOM_UTF8) else block,
         has_header=False,
         separator=layout.separator,
         schema=dict.fromkeys(layout.names, pl.String()),
