@@ -45,7 +45,11 @@ def written(folder: Path, values: pa.Array) -> str:
         (pa.array([MICROS], pa.timestamp("us")), "timestamp_ntz", [NOON.replace(tzinfo=None)]),
         (pa.array([[1, None]], pa.list_(pa.int64())), "array<int>", [[1, None]]),
         (pa.array([{"a": 1, "b": 2}]), "struct<a:bigint,b:bigint>", [{"a": 1, "b": 2}]),
+        (pa.array([{"a": 1, "b": 2}, None]), "struct<b:int,c:array<int>>", [{"b": 2, "c": None}, None]),
+        (pa.array([[{"a": [0.5]}, None], None, []]), "array<struct<a:array<float>>>", [[{"a": [0.5]}, None], None, []]),
+        (pa.array([[MICROS * 1000 + 999]], pa.list_(pa.timestamp("ns"))), "array<timestamp>", [[NOON]]),
         (pa.nulls(2), "int", [None, None]),
+        (pa.nulls(2), "array<struct<a:int>>", [None, None]),
     ],
 )
 def test_a_column_is_read_in_its_type(tmp_path: Path, values: pa.Array, kind: str, expected: list[Any] | None) -> None:
@@ -97,6 +101,13 @@ def test_a_file_with_none_of_the_columns_has_rows_of_nulls(tmp_path: Path) -> No
         (pa.array([0.5, 0.1, None, 2.0]), "float", "0.1"),
         (pa.array([1, 2**53 + 1, None, 3]), "double", "9007199254740993"),
         (pa.array([Decimal("1.500"), Decimal("1.505"), None, Decimal(3)]), "decimal(5,2)", r"Decimal\('1.505'\)"),
+        (pa.array([[0.5, None], [2.0, 0.1], None, []]), "array<float>", r"\[2.0, 0.1\]"),
+        (pa.array([[1], [2**53 + 1], None, [3]]), "array<double>", r"\[9007199254740993\]"),
+        (
+            pa.array([{"a": Decimal("1.50")}, {"a": Decimal("1.55")}, None, {"a": None}]),
+            "struct<a:decimal(5,1)>",
+            r"{'a': Decimal\('1.55'\)}",
+        ),
     ],
 )
 def test_a_row_with_a_value_that_would_lose_something_is_not_understood(

@@ -2,19 +2,21 @@
 
 Whole numbers may be narrower or wider than their column, and so may floats and decimals. A row with a value that does
 not fit, or is of another kind altogether, is not understood; the rows of other files are. A timestamp without a zone is
-in UTC; what is finer than a microsecond is cut off. A time or a day in a year that no calendar has does not fit. A
-column that the file does not have is null; columns that are not asked for are not read.
+in UTC; what is finer than a microsecond is cut off. A time or a day in a year that no calendar has does not fit. All
+this holds for the parts of arrays and structs too. A column, or a field of a struct, that the file does not have is
+null; those that are not asked for are passed over.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.kernel.schema import polars_schema
+from strandline.kernel.schema import polars_type
 from strandline.model.types import Schema, Type
 from strandline.sources.far_times import far_columns
 from strandline.sources.misfits import without_misfits
@@ -51,37 +53,68 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
             table = pl.DataFrame({"": pl.repeat(None, height if count is None else count, eager=True)})
     except UNREADABLE as error:
         raise DamagedFile(why(error)) from None
-    wanted = polars_schema(schema)
     far = far_columns(table.select(found))
     near = table.with_columns(pl.when(~where).then(name).alias(name) for name, where in far.items())
-    columns = [_read(near[name], schema[name], wanted[name]) if name in found
-               else pl.repeat(None, table.height, dtype=wanted[name], eager=True).alias(name) for name in schema]  # fmt: skip
-    rows = pl.DataFrame(columns)
-    unfit = {name: bad for name in found if (bad := _misfits(near[name], rows[name])) is not None}
+    missing = _everywhere(None, table.height)
+    columns = {name: _read(near[name] if name in found else missing, kind) for name, kind in schema.columns}
+    unfit = {name: bad for name, (_, bad) in columns.items() if bad.any()}
     for name, where in far.items():
         unfit[name] = unfit[name] | where if name in unfit else where
+    rows = pl.DataFrame([values.alias(name) for name, (values, _) in columns.items()])
     return without_misfits(table, rows, unfit, schema) if unfit else Understood(rows)
 
 
-def _misfits(there: pl.Series, values: pl.Series) -> pl.Series | None:
-    """Which of a file's values are not what they were any more as values of the column; None if there are none."""
-    if there.dtype == values.dtype:
-        return None
-    bad = there.is_not_null() & values.is_null()
-    if there.dtype.is_numeric() and values.dtype.is_numeric():
-        bad |= values.cast(there.dtype, strict=False).ne_missing(there)
-    return bad if bad.any() else None
+def _read(column: pl.Series, kind: Type) -> tuple[pl.Series, pl.Series]:
+    """The values in the type of the column, and which of them, or of their parts, are not what they were any more."""
+    if column.dtype == polars_type(kind):
+        return column, _everywhere(False, len(column))
+    if column.dtype == pl.Null() or not _fits(column.dtype, kind):
+        return _everywhere(None, len(column)).cast(polars_type(kind)), column.is_not_null()
+    if kind.element is not None:
+        return _read_lists(column, kind.element)
+    if kind.name == "struct":
+        return _read_structs(column, kind)
+    values = _cast(column, kind)
+    bad = column.is_not_null() & values.is_null()
+    if column.dtype.is_numeric() and values.dtype.is_numeric():
+        bad |= values.cast(column.dtype, strict=False).ne_missing(column)
+    return values, bad
+
+
+def _read_lists(column: pl.Series, element: Type) -> tuple[pl.Series, pl.Series]:
+    """Lists whose parts are read as one column."""
+    lists = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    parts, bad = _read(pl.Series(lists.values), element)
+    ends = lists.offsets.to_numpy()
+    so_far = np.concatenate([[0], np.cumsum(bad.to_numpy())])
+    values = pa.LargeListArray.from_arrays(
+        pa.array(ends), parts.to_arrow(compat_level=pl.CompatLevel.oldest()), mask=lists.is_null()
+    )
+    return pl.Series(values), pl.Series(so_far[ends[1:]] > so_far[ends[:-1]]) & column.is_not_null()
+
+
+def _read_structs(column: pl.Series, kind: Type) -> tuple[pl.Series, pl.Series]:
+    """Structs whose fields are read by name; one that the file does not have is null."""
+    there, known = column.struct.fields, column.is_not_null()
+    fields, bad = {}, _everywhere(False, len(column))
+    missing = _everywhere(None, len(column))
+    for name, field in kind.fields:
+        fields[name], wrong = _read(column.struct.field(name) if name in there else missing, field)
+        bad |= wrong
+    values = pl.DataFrame(fields).to_struct()
+    return values.zip_with(known, _everywhere(None, len(column)).cast(values.dtype)), bad & known
+
+
+def _everywhere(value: bool | None, count: int) -> pl.Series:
+    return pl.repeat(value, count, dtype=pl.Null() if value is None else pl.Boolean(), eager=True)
 
 
 def _fits(found: pl.DataType, kind: Type) -> bool:
-    """Whether values of a file's type may be values of a column's, each to be checked where they are cast."""
-    if found == pl.Null():
-        return True
+    """Whether values of a file's type may be values of a column's, each to be checked where it is read."""
     if kind.element is not None:
-        return isinstance(found, pl.List) and _fits(found.inner, kind.element)  # type: ignore[arg-type]
+        return isinstance(found, pl.List)
     if kind.name == "struct":
-        fields = {field.name: field.dtype for field in found.fields} if isinstance(found, pl.Struct) else None
-        return fields is not None and all(_fits(fields[n], t) for n, t in kind.fields if n in fields)  # type: ignore[arg-type]
+        return isinstance(found, pl.Struct)
     if kind.name in _NUMBERS:
         return found.is_numeric() and (kind.is_float or kind.name == "decimal" or not found.is_float())
     if kind.name in ("timestamp", "timestamp_ntz"):
@@ -92,28 +125,12 @@ def _fits(found: pl.DataType, kind: Type) -> bool:
     return isinstance(found, {"boolean": pl.Boolean, "binary": pl.Binary, "date": pl.Date}.get(kind.name, pl.Duration))
 
 
-def _read(column: pl.Series, kind: Type, wanted: pl.DataType) -> pl.Series:
+def _cast(column: pl.Series, kind: Type) -> pl.Series:
     """The values in the type of the column, or near it; null where one cannot be."""
-    if column.dtype == wanted:
-        return column
-    if not _fits(column.dtype, kind):
-        return pl.repeat(None, len(column), dtype=wanted, eager=True).alias(column.name)
     if isinstance(column.dtype, pl.Datetime):
         moments = column.dt.cast_time_unit("us")
         if kind.name == "timestamp_ntz":
             return moments
         local = column.dtype.time_zone is None
         return moments.dt.replace_time_zone("UTC") if local else moments.dt.convert_time_zone("UTC")
-    if kind.is_scalar:
-        return column.cast(wanted, strict=False)
-    try:
-        return column.cast(wanted)
-    except UNREADABLE:  # which says not whose part it is that does not fit
-        return pl.concat([_read_parts(column[at : at + 1], wanted) for at in range(len(column))])
-
-
-def _read_parts(one: pl.Series, wanted: pl.DataType) -> pl.Series:
-    try:
-        return one.cast(wanted)
-    except UNREADABLE:
-        return pl.Series(one.name, [None], dtype=wanted)
+    return column.cast(polars_type(kind), strict=False)
