@@ -192,6 +192,19 @@ def test_what_a_line_means_does_not_depend_on_its_neighbours(lines: list[bytes],
     assert whole.rows.height + len(whole.raws) == len(lines_of(b"\n".join(lines)))
 
 
+@pytest.mark.parametrize("beside", [b"", b"{", b'{"f": "NaN"}', b'{"f": ""}'])
+@pytest.mark.parametrize("value", [b"1.5", b"12345678901234.5", b'"NaN"'])
+def test_a_line_that_is_too_deep_for_python_is_one_row_or_none_whatever_stands_beside_it(
+    value: bytes, beside: bytes
+) -> None:
+    line = b'{"n": 7, "d": ' + value + b', "x": ' + b"[" * 1000 + b"]" * 1000 + b"}"
+    for schema in (Schema.of("n int, f double"), Schema.of("n int, d decimal(16,1), f double")):
+        alone, found = read_json(line, schema), read_json(line + b"\n" + beside, schema)
+        assert alone.rows.height + len(alone.raws) == 1
+        assert found.rows.filter(n=7).rows() == alone.rows.rows()
+        assert found.raws.count(line.decode()) == len(alone.raws)
+
+
 def test_a_number_in_a_text_column_is_the_same_text_whatever_the_line_holds_besides() -> None:
     lines = b'{"s": 1.10}\n{"s": 1.10, "f": "NaN"}\n{"s": 1.10, "a": ["2026-01-01"]}\n'
     for schema in ("s string", "s string, f double", "s string, f double, a array<date>"):

@@ -23,6 +23,7 @@ import polars as pl
 from strandline.kernel.schema import polars_type
 from strandline.model.types import Schema, Type
 from strandline.sources.jsonobjects import (
+    TooDeep,
     by_hand,
     exact_values,
     is_direct,
@@ -86,7 +87,10 @@ def _with_all_digits(text: pl.Series, scale: int, block: bytes) -> pl.Series:
     if not len(long):
         return text
     lines = lines_of(block)
-    return text.scatter(long, [str(exact_values(lines[row])[text.name]) for row in long])
+    try:
+        return text.scatter(long, [str(exact_values(lines[row])[text.name]) for row in long])
+    except TooDeep as error:
+        raise pl.exceptions.ComputeError(str(error)) from None
 
 
 def _closely(lines: list[bytes], schema: Schema) -> Understood:

@@ -18,6 +18,10 @@ _DIRECT: Final = ("boolean", "int", "bigint", "float", "double", "string")
 _HALF: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]")
 
 
+class TooDeep(ValueError):
+    """A line whose parts lie deeper in each other than Python follows. Polars goes further, and says where it ends."""
+
+
 def is_direct(kind: Type) -> bool:
     """Whether Polars reads this type from JSON, and refuses what does not fit."""
     if kind.element is not None:
@@ -45,9 +49,11 @@ def exact_values(line: bytes) -> dict[str, Any]:
 
 
 def no_object(line: bytes) -> str | None:
-    """Why a line is no object; None if it is one."""
+    """Why a line is no object; None if it is one, or only Polars can tell."""
     try:
         _parse(line, _PLAIN)
+    except TooDeep:
+        return None
     except ValueError as error:
         return str(error)
     return None
@@ -57,6 +63,8 @@ def why_not(line: bytes, schema: Schema) -> str | None:
     """Why a line is no row, as far as it can be seen without Polars; None if nothing is seen."""
     try:
         found = _parse(line, _ORDERED)
+    except TooDeep:
+        return None
     except ValueError as error:
         return str(error)
     for name, kind in schema.columns:
@@ -74,7 +82,12 @@ def by_hand(line: bytes, schema: Schema) -> dict[str, Any]:
     >>> by_hand(b'{"a": "NaN", "b": 1}', Schema.of("a double, b double"))
     {'a': nan}
     """
-    found, values = exact_values(line), {}
+    try:
+        found, values = exact_values(line), {}
+    except TooDeep:
+        if all(is_read_by_polars(kind) for kind in schema.values()):
+            return {}
+        raise
     for name, kind in schema.columns:
         value = found.get(name)
         if not is_read_by_polars(kind) or _has_no_number(value, kind):
@@ -141,7 +154,7 @@ def _parse(line: bytes, decoder: json.JSONDecoder) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise ValueError(f"no JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:
-        raise ValueError("no JSON that can be read: too deep") from None
+        raise TooDeep("no JSON that can be read: too deep") from None
     if not isinstance(found, dict):
         raise ValueError("no JSON object")
     if may_have_half_characters(line):
