@@ -93,6 +93,7 @@ def test_what_is_no_number_is_read_as_the_sink_writes_it_and_rows_keep_their_ord
         ("bigint", "9223372036854775808"),
         ("double", '"1"'),
         ("double", "1e999"),
+        ("float", "1e39"),
         ("double", "NaN"),
         ("decimal(5,2)", "1.555"),
         ("decimal(5,2)", "1234.5"),
@@ -277,6 +278,13 @@ def test_a_line_of_csv_that_is_no_row_comes_back_as_it_was(line: bytes, reason: 
     assert found.rows.rows() == [("x", 5, None), ("y", 6, None)]
     assert found.raws == [line.decode(errors="backslashreplace")]
     assert reason is None or found.reasons == [reason]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("float", "1e39"), ("float", "-1e400"), ("double", "1e400")])
+def test_a_number_of_csv_that_is_too_large_is_not_infinite(kind: str, text: str) -> None:
+    found = read_csv(f"inf\n{text}\n-Infinity\n1.5".encode(), Schema.of(f"x {kind}"), Layout(("x",)))
+    assert found.rows.rows() == [(float("inf"),), (-float("inf"),), (1.5,)]
+    assert found.reasons == [f"column 'x': {text!r} is no {kind}"]
 
 
 def test_a_quote_that_is_not_closed_takes_what_follows_with_it_and_makes_no_row_of_it() -> None:

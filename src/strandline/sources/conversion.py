@@ -51,6 +51,11 @@ def misfit(column: str, value: object, kind: Type) -> str:
     return f"column {column!r}: {shown if len(shown) <= _BIGGEST else shown[:_BIGGEST] + '…'} is no {kind.text}"
 
 
+def without_overflow(values: pl.Series, said: pl.Series) -> pl.Series:
+    """A number that is too large for its column is not infinite: null, but where it was said to be."""
+    return values.set(values.is_infinite() & ~said, None)
+
+
 NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 """How JSON says what it has no numbers for, as Spark and our own sink write it."""
 
@@ -101,6 +106,11 @@ def _as_float(value: Decimal | str) -> float:
 
 def _cast(text: pl.Series, kind: Type) -> pl.Series:
     return text.cast(polars_type(kind), strict=False)
+
+
+def _floats(text: pl.Series, kind: Type) -> pl.Series:
+    values = _cast(text, kind)
+    return without_overflow(values, text.str.contains("(?i)inf")) if values.is_infinite().any() else values
 
 
 def _booleans(text: pl.Series, kind: Type) -> pl.Series:
@@ -168,7 +178,8 @@ def _span_text(value: str) -> str:
 _BY_TEXT: Final = ("decimal", "date", "timestamp", "timestamp_ntz", "interval day to second")
 _READERS: Final[dict[str, Callable[[pl.Series, Type], pl.Series]]] = {
     "boolean": _booleans,
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "double"), _cast),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _cast),
+    **dict.fromkeys(("float", "double"), _floats),
     "decimal": _decimals,
     "string": lambda text, kind: text,
     "date": _days,

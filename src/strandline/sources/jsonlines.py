@@ -36,7 +36,8 @@ from strandline.sources.lines import lines_of, shown
 from strandline.sources.understood import Understood, convert, halving
 from strandline.sources.unreadable import UNREADABLE
 
-_SMALL: Final = ("tinyint", "smallint")
+# Read as more than they hold, so that a number that is too large is seen.
+_WIDER: Final = {"tinyint": pl.Int64(), "smallint": pl.Int64(), "float": pl.Float64()}
 _EXACT: Final = 15  # decimal digits that a double keeps, whatever they are
 _CLOSELY: Final = 2_000  # lines that are looked at one by one when something is wrong among them
 
@@ -62,8 +63,8 @@ def _is_read_by_polars(schema: Schema) -> bool:
 
 def _carrier(kind: Type) -> pl.DataType:
     """What a column is read as, before it is converted."""
-    if kind.name in _SMALL:
-        return pl.Int64()
+    if kind.name in _WIDER:
+        return _WIDER[kind.name]
     return polars_type(kind) if is_direct(kind) else pl.String()
 
 
@@ -151,7 +152,8 @@ def _mixed(lines: list[bytes], given: list[dict[str, Any]], schema: Schema) -> U
 def _patched(name: str, kind: Type, lines: list[bytes], given: list[dict[str, Any]]) -> pl.Series:
     """One column: the values that are given, and what Polars reads in the lines that give none."""
     is_given = np.array([name in values for values in given])
-    column = pl.Series(name, [values[name] for values in given if name in values], dtype=polars_type(kind))
+    dtype = _carrier(kind) if is_read_by_polars(kind) else polars_type(kind)
+    column = pl.Series(name, [values[name] for values in given if name in values], dtype=dtype)
     if not is_given.all():
         others = [line for line, values in zip(lines, given, strict=True) if name not in values]
         column = column.append(_table(b"\n".join(others), Schema(((name, kind),)))[name])

@@ -10,7 +10,7 @@ import polars as pl
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema
 from strandline.sources.contract import malformed_table
-from strandline.sources.conversion import misfit, misfits, read_column
+from strandline.sources.conversion import misfit, misfits, read_column, without_overflow
 from strandline.sources.lines import shown
 from strandline.sources.unreadable import UNREADABLE, why
 
@@ -62,6 +62,8 @@ def convert(table: pl.DataFrame, schema: Schema, lines: Callable[[], list[bytes]
         read = read_column(found, kind) if found.dtype == pl.String() else found
         wanted = polars_schema(schema)[name]
         columns[name] = read if read.dtype == wanted else read.cast(wanted, strict=False)
+        if wanted == pl.Float32() and read.dtype == pl.Float64():
+            columns[name] = without_overflow(columns[name], read.is_infinite())
         if columns[name].null_count() != found.null_count():
             bad |= misfits(found, columns[name])
     typed = pl.DataFrame(columns, schema=polars_schema(schema))
