@@ -149,6 +149,21 @@ def test_another_incarnation_that_is_acknowledged_takes_over(sink: Sink) -> None
         sink.prepare(TARGET)
 
 
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_a_run_whose_target_was_taken_over_publishes_no_more(sink: Sink, acknowledged: bool) -> None:
+    """Also where it has taken the target over itself, before: that was about what it found when it started."""
+    old, new = replace(TARGET, acknowledged=acknowledged), replace(TARGET, incarnation="two", acknowledged=True)
+    first = sink.prepare(old)
+    first.publish(delivery(old, 1, ("a", 1)))
+    second = sink.prepare(new)
+    second.publish(delivery(new, 1, ("a", 2)))
+    with pytest.raises(SinkError, match="another incarnation"):
+        first.publish(delivery(old, 2, ("a", 3)))
+    assert second.publish(delivery(new, 2, ("a", 4))).rows == 1
+    first.close()
+    second.close()
+
+
 def test_a_target_that_does_not_show_the_delivery_before_is_refused_unless_it_is_acknowledged(sink: Sink) -> None:
     publisher = sink.prepare(TARGET)
     publisher.publish(delivery(TARGET, 3, ("a", 1)))

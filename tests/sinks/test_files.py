@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -132,6 +133,14 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_start(tmp_path: Pa
     (tmp_path / "file").write_text("")
     with pytest.raises(SinkError, match="could not be"):
         FileSink(tmp_path / "file" / "out").prepare(TARGET)
+
+
+def test_a_folder_that_is_emptied_under_a_run_stops_it(tmp_path: Path) -> None:
+    publisher = FileSink(tmp_path / "out").prepare(TARGET)
+    publisher.publish(delivery(TARGET, 1, ("a", 1)))
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(SinkError, match=r"owner\.json is gone from .*/out"):
+        publisher.publish(delivery(TARGET, 2, ("a", 2)))
 
 
 def test_a_folder_without_a_sink_cannot_be_read(tmp_path: Path) -> None:

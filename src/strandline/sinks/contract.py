@@ -18,7 +18,7 @@ compares marker and delivery, the same way for all sinks:
     marker of this tick, same digest        skip: it was published before
     marker of this tick, another digest     error: the target holds other rows for this tick
     marker of a later tick                  error: the target is ahead of the state
-    marker of another incarnation           error, unless the user acknowledged it: then it is taken over
+    marker of another incarnation           error, unless the user acknowledged it: then it is taken over, once
 
 A sink that cannot do this (a terminal, a user's function) delivers *at least once*, and its `guarantee` says so.
 
@@ -30,7 +30,7 @@ second one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
 
 import polars as pl
@@ -79,6 +79,14 @@ class Target:
         if self.rows == "append" or OP in self.schema:
             return self.schema
         return Schema((*self.schema.columns, (OP, Type.of("string"))))
+
+    @property
+    def once_published(self) -> Target:
+        """The target as it is to a run that has published to it: what was acknowledged is what was found at the start.
+
+        A marker of another incarnation means from then on that another run has taken the target over.
+        """
+        return replace(self, acknowledged=False) if self.acknowledged else self
 
     def __str__(self) -> str:
         return f"the sink {self.sink!r} of the flow {self.flow!r}"

@@ -137,6 +137,8 @@ class TickFiles:
         data = FORMATS[self.owner.format].encode(tables, self.owner.schema)
         name = _tick_name(delivery.tick, self.owner.tag, digest, self.owner.format)
         with folder.told(self.target):
+            # The names of files tell nothing of who took the folder over: a run that was, and lives, must not go on.
+            folder.require_own(self.storage, self.owner, self.target)
             created = self.storage.create(name, data)
         self.marker = Marker(incarnation=self.owner.incarnation, tick=delivery.tick, digest=digest)
         return Receipt(rows=sum(table.height for table in tables)) if created else SKIPPED
@@ -183,6 +185,7 @@ class LoggedFiles:
                 self.snapshot = filelog.follow(self.storage, self.snapshot)
                 if judge_marker(self.snapshot.marker, delivery, self.target) == "skip":
                     return SKIPPED
+        self.target = self.target.once_published
         return Receipt(rows=rows)
 
     def close(self) -> None:

@@ -89,12 +89,28 @@ def claim(storage: Storage, owner: Owner, target: Target) -> None:
     if before == owner:
         return
     if not target.acknowledged:
-        raise SinkError(
-            f"The folder {storage.url} holds files of another incarnation: of the sink {before.sink!r} of the flow "
-            f"{before.flow!r}, incarnation {before.incarnation!r}; this is {target}, incarnation {target.incarnation!r}.",
-            fix=f"Write to a new folder; or {ACKNOWLEDGE}: the files there stay, and new ones are added to them.",
-        )
+        raise _anothers(storage, before, target)
     storage.replace(OWNER, owner.to_bytes())
+
+
+def require_own(storage: Storage, owner: Owner, target: Target) -> None:
+    """SinkError if another incarnation has taken the folder over since it was claimed, or it was emptied."""
+    now = owner_of(storage)
+    if now is None:
+        raise SinkError(
+            f"{OWNER} is gone from {storage.url}, the folder of {target}.",
+            fix="Put the folder back as it was, or write to a new one.",
+        )
+    if now != owner:
+        raise _anothers(storage, now, target)
+
+
+def _anothers(storage: Storage, owner: Owner, target: Target) -> SinkError:
+    return SinkError(
+        f"The folder {storage.url} holds files of another incarnation: of the sink {owner.sink!r} of the flow "
+        f"{owner.flow!r}, incarnation {owner.incarnation!r}; this is {target}, incarnation {target.incarnation!r}.",
+        fix=f"Write to a new folder; or {ACKNOWLEDGE}: the files there stay, and new ones are added to them.",
+    )
 
 
 def owner_of(storage: Storage) -> Owner | None:

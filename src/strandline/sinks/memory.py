@@ -121,7 +121,7 @@ class MemorySink:
         self._contents.clear()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MemoryPublisher:
     """A memory, open for deliveries."""
 
@@ -144,6 +144,7 @@ class MemoryPublisher:
             self.contents.target = self.target
             self.contents.tables += tables
             self.contents.marker = Marker.of(delivery)
+            self.target = self.target.once_published
         return Receipt(rows=sum(table.height for table in tables))
 
     def close(self) -> None:

@@ -82,6 +82,7 @@ class SqlitePublisher:
                 self.table.write(cursor, table, delivery.tick)
                 rows += table.height
             self.table_marker.move(cursor, delivery)
+        self.target = self.target.once_published
         return Receipt(rows=rows)
 
     def close(self) -> None:
