@@ -280,6 +280,20 @@ def test_a_name_in_capitals_is_the_same_table(sink: DatabaseSink) -> None:
     capitals.close()
 
 
+def test_the_key_of_a_table_stays_with_it_whatever_it_is_called(sink: DatabaseSink) -> None:
+    publish(sink, CHANGES, [("a", 1, "upsert")])
+    publish(replace(sink, table="TOTALS"), CHANGES, [("a", 2, "upsert")], first=2)
+    tell(sink, "ALTER TABLE totals RENAME TO renamed")
+    acknowledged = replace(CHANGES, acknowledged=True)
+    publish(replace(sink, table="renamed"), acknowledged, [("a", 3, "upsert")], first=3)
+    publish(sink, acknowledged, [("a", 4, "upsert")], first=4)
+    publish(sink, CHANGES, [("a", 5, "upsert")], first=5)
+    assert ask(sink, "SELECT k, n FROM renamed") == [("a", 3)]
+    assert ask(sink, "SELECT k, n FROM totals") == [("a", 5)]
+    with pytest.raises(SinkError, match="'renamed' was made for another key"):
+        replace(sink, table="renamed").prepare(replace(CHANGES, key=("n",)))
+
+
 @pytest.mark.parametrize("target", [TARGET, CHANGES])
 def test_a_new_incarnation_takes_a_new_table_without_being_asked(sink: DatabaseSink, target: Target) -> None:
     row = ("a", 1, "upsert") if target is CHANGES else ("a", 1)

@@ -26,6 +26,7 @@ from strandline.sinks.contract import ACKNOWLEDGE, OP, Target
 from strandline.sinks.plain import plain_column
 
 TICK: Final = "_tick"
+_KEY: Final = "strandline_key_"
 # An upsert is guarded by the tick that a row has, which means something within one sink only.
 KEYED_TABLES: Final = 'CREATE TABLE IF NOT EXISTS strandline_keyed_tables ("table" TEXT PRIMARY KEY, flow TEXT NOT NULL, sink TEXT NOT NULL)'
 # What may stand in a column of each declared kind without being changed; '' is a column without a type.
@@ -134,18 +135,23 @@ class KeyedTable(Table):
         new = not self.is_there(cursor)
         super().prepare(cursor)
         self._claim(cursor, new=new)
-        index = f"strandline_key_{self.name}"
-        wanted = f"CREATE UNIQUE INDEX {quoted(index)} ON {quoted(self.name)} ({self._key()})"
-        found = cursor.execute("SELECT sql FROM sqlite_master WHERE name = ?", (index,)).fetchone()
+        # An index stays with its table, and keeps its own name, when the table is renamed.
+        found = cursor.execute(
+            "SELECT sql FROM sqlite_master WHERE type = 'index' AND lower(tbl_name) = lower(?) AND substr(name, 1, ?) = ?",
+            (self.name, len(_KEY), _KEY),
+        ).fetchone()
         if found is None:
+            index = _KEY + self.name
+            while cursor.execute("SELECT 1 FROM sqlite_master WHERE lower(name) = lower(?)", (index,)).fetchone():
+                index += "_"
             try:
-                cursor.execute(wanted)
+                cursor.execute(f"CREATE UNIQUE INDEX {quoted(index)} ON {quoted(self.name)} ({self._key()})")
             except sqlite3.IntegrityError as error:
                 raise SinkError(
                     f"The table {self.name!r} holds several rows for one key of {self.target}: {', '.join(self.target.key)}.",
                     fix="Remove them, choose another key, or name another table.",
                 ) from error
-        elif found[0] != wanted:
+        elif not found[0].endswith(f" ({self._key()})"):
             raise SinkError(
                 f"The table {self.name!r} was made for another key than that of {self.target}: {', '.join(self.target.key)}.",
                 fix="Name another table, or the key that it was made for.",
