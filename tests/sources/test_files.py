@@ -398,6 +398,22 @@ def test_a_compressed_file_that_was_cut_off_is_rejected_by_name(tmp_path: Path) 
     assert [Path(raw).name for raw, _ in malformed_of(found)] == ["a.json.gz"]
 
 
+@pytest.mark.parametrize("line", ['{"n": 1, "name": "x"}', "{", '{"name": "' + "x" * 600 + '"}', "x" * 600])
+def test_what_is_held_in_memory_at_once_is_bounded_whatever_the_lines_are(
+    tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.sources.reading._LINES", 10)
+    monkeypatch.setattr("strandline.sources.reading._BYTES", 2_000)
+    (tmp_path / "in").mkdir()
+    for number in range(30):
+        (tmp_path / "in" / f"{number}.json").write_text(f"{line}\n")
+    reader = reader_of(tmp_path)
+    found = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT))
+    counts = [len(rows_of([piece])) + len(malformed_of([piece])) for piece in found]
+    assert sum(counts) == 30
+    assert max(counts) == (10 if len(line) < 100 else 4)
+
+
 def test_with_on_bad_fail_the_first_bad_line_stops_the_flow(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"n":1}\n{"n":"x"}\n')

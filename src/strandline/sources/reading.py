@@ -19,22 +19,27 @@ from strandline.sources.understood import Understood
 if TYPE_CHECKING:
     from strandline.sources.files import FileSource
 
-_AT_ONCE: Final = 500_000  # rows: small files are put together up to here, because each piece has its own cost
+# Small files are put together up to here, because each piece has its own cost; no more is held in memory.
+_LINES: Final = 500_000
+_BYTES: Final = 256 << 20
 _PARTITION: Final = "0"
 
 
 def pieces(source: FileSource, root: str, ranges: Iterable[Range]) -> Iterator[Piece]:
-    """The rows of some ranges, one after the other, in pieces of at least half a million where there are so many."""
+    """The rows of some ranges, one after the other, in pieces of about half a million lines where there are so many."""
     waiting: list[Understood] = []
+    lines = nbytes = 0
     for piece in ranges:
         require_unchanged(root, piece.file)
         for found in _understand(source, piece.file.below(root), piece):
             if found.raws and source.on_bad == "fail":
                 raise _bad_input(piece.file.path or root, found)
             waiting.append(found)
-            if sum(each.rows.height for each in waiting) >= _AT_ONCE:
+            lines += found.rows.height + len(found.raws)
+            nbytes += found.nbytes
+            if lines >= _LINES or nbytes >= _BYTES:
                 yield from by_partition(Understood.together(waiting), source.partition_by)
-                waiting = []
+                waiting, lines, nbytes = [], 0, 0
         # A file that was written while it was read may have given neither its old rows nor its new ones.
         require_unchanged(root, piece.file)
     if waiting:

@@ -45,6 +45,11 @@ class Understood:
         return cls(rows, [r for each in found for r in each.raws], [r for each in found for r in each.reasons])
 
     @property
+    def nbytes(self) -> int:
+        """About how many bytes of data it holds."""
+        return int(self.rows.estimated_size()) + sum(map(len, self.raws))
+
+    @property
     def malformed(self) -> pl.DataFrame | None:
         """The raw lines as a piece carries them."""
         return malformed_table(self.raws, self.reasons)
