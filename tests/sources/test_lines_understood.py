@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema, Type
+from strandline.sources import jsonobjects
 from strandline.sources.csvlines import Layout, read_csv
 from strandline.sources.jsonlines import read_json
 from strandline.sources.lines import lines_of
@@ -210,6 +211,18 @@ def test_a_number_in_a_text_column_is_the_same_text_whatever_the_line_holds_besi
     lines = b'{"s": 1.10}\n{"s": 1.10, "f": "NaN"}\n{"s": 1.10, "a": ["2026-01-01"]}\n'
     for schema in ("s string", "s string, f double", "s string, f double, a array<date>"):
         assert read_json(lines, Schema.of(schema)).rows["s"].to_list() == ["1.1"] * 3
+
+
+def test_a_decimal_is_read_again_only_where_a_double_may_lose_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[bytes] = []
+    monkeypatch.setattr(
+        "strandline.sources.jsonlines.exact_values", lambda line: again.append(line) or jsonobjects.exact_values(line)
+    )
+    texts = ["1.5", '"2.50"', "12345678901.345", "1e3", "1.2345678901234567", "12345678901234567e-16"]
+    lines = [f'{{"d": {text}}}'.encode() for text in texts]
+    found = read_json(b"\n".join(lines), Schema.of("d decimal(38,18)"))
+    assert found.rows["d"].to_list() == [Decimal(text.strip('"')) for text in texts]
+    assert again == lines[4:]
 
 
 def test_words_for_what_is_no_number_may_stand_in_arrays_and_structs() -> None:

@@ -39,6 +39,8 @@ from strandline.sources.unreadable import UNREADABLE
 # Read as more than they hold, so that a number that is too large is seen.
 _WIDER: Final = {"tinyint": pl.Int64(), "smallint": pl.Int64(), "float": pl.Float64()}
 _EXACT: Final = 15  # decimal digits that a double keeps, whatever they are
+_DIGITS: Final = bytes(byte in b"0123456789." for byte in range(256))
+_MORE_DIGITS: Final = b"\1" * (_EXACT + 1)
 _CLOSELY: Final = 2_000  # lines that are looked at one by one when something is wrong among them
 
 
@@ -85,13 +87,19 @@ def _with_all_digits(text: pl.Series, scale: int, block: bytes) -> pl.Series:
     """Polars takes a number with a fraction for a double; one that may need more digits than 15 is read again."""
     before_point = text.str.splitn(".", 2).struct.field("field_0").str.len_bytes()
     long = (before_point.cast(pl.Int64()) + scale > _EXACT).arg_true()
-    if not len(long):
+    if not len(long) or not _may_lose_digits(block):
         return text
     lines = lines_of(block)
+    rows = [row for row in long if _may_lose_digits(lines[row])]
     try:
-        return text.scatter(long, [str(exact_values(lines[row])[text.name]) for row in long])
+        return text.scatter(rows, [str(exact_values(lines[row])[text.name]) for row in rows])
     except TooDeep as error:
         raise pl.exceptions.ComputeError(str(error)) from None
+
+
+def _may_lose_digits(text: bytes) -> bool:
+    """Whether so many digits stand beside each other; most often they do not, and lines need not be read again."""
+    return _MORE_DIGITS in text.translate(_DIGITS)
 
 
 def _closely(lines: list[bytes], schema: Schema) -> Understood:
