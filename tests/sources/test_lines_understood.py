@@ -369,6 +369,23 @@ def test_records_are_those_that_were_written(rows: list[tuple[str, str, str]]) -
 MOMENTS = st.datetimes(timezones=st.just(UTC) | st.integers(-1000, 1000).map(lambda m: timezone(timedelta(minutes=m))))
 
 
+def test_whole_numbers_are_moments_and_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = pl.Series(["0", "-1", "2026-01-01", None, "1767225600000000", "9" * 18])
+    monkeypatch.setattr("strandline.sources.moments._single", None)
+    assert read_moments(texts, Type.of("timestamp")).to_list() == [
+        0,
+        -1,
+        1767225600000000,
+        None,
+        1767225600000000,
+        None,
+    ]
+    monkeypatch.undo()
+    others = pl.Series(["9" * 19, "+5", " 5", "٣", "-", ""])
+    assert read_moments(others, Type.of("timestamp")).null_count() == len(others)
+    assert read_moments(texts, Type.of("timestamp_ntz")).null_count() == len(texts) - 1
+
+
 @given(
     st.lists(
         st.none()

@@ -42,10 +42,11 @@ def read_moments(text: pl.Series, kind: Type) -> pl.Series:
     """
     zoned = kind.name == "timestamp"
     micros, known = _by_layout(text, zoned)
-    rest = ~known & text.is_not_null().to_numpy()
-    if rest.any():
-        places = np.flatnonzero(rest)
-        _read_singly(text.gather(places.tolist()), kind, zoned, places, micros, known)
+    places = np.flatnonzero(~known & text.is_not_null().to_numpy())
+    if zoned and len(places):
+        places = _read_numbers(text.gather(places), places, micros, known)
+    if len(places):
+        _read_singly(text.gather(places), kind, zoned, places, micros, known)
     known &= (micros >= Instant.FIRST_IN_CALENDAR) & (micros <= Instant.LAST_IN_CALENDAR)
     return pl.Series(text.name, micros).zip_with(
         pl.Series(known), pl.repeat(None, len(text), dtype=pl.Int64(), eager=True)
@@ -66,10 +67,18 @@ def read_days(text: pl.Series) -> pl.Series:
     return days.cast(pl.Int32()).cast(pl.Date())
 
 
+def _read_numbers(text: pl.Series, places: NDArray[np.intp], micros: Numbers, known: Mask) -> NDArray[np.intp]:
+    """Whole numbers, of so many digits as 64 bits always hold; the places of the texts that are none are left."""
+    numbers = text.set(~text.str.contains(r"^-?[0-9]{1,18}$"), None).cast(pl.Int64())
+    are_numbers: Mask = numbers.is_not_null().to_numpy()
+    micros[places[are_numbers]], known[places[are_numbers]] = numbers.drop_nulls().to_numpy(), True
+    return places[~are_numbers]
+
+
 def _read_singly(
     text: pl.Series, kind: Type, zoned: bool, places: NDArray[np.intp], micros: Numbers, known: Mask
 ) -> None:
-    """What has no common layout, one text at a time: numbers, and the rarer forms that Spark reads."""
+    """What has no common layout, one text at a time: the rarer forms that Spark reads."""
     found: dict[str, int | None] = {}
     for place, value in zip(places.tolist(), text.to_list(), strict=True):
         if value not in found:
@@ -80,9 +89,8 @@ def _read_singly(
 
 
 def _single(value: str, kind: Type, zoned: bool) -> int | None:
-    digits = value[1:] if value[:1] == "-" else value
-    if digits.isascii() and digits.isdigit():
-        return int(value) if zoned and len(digits) < 19 else None
+    if value.removeprefix("-").isdecimal():  # a number, which is read before or is none here: no year
+        return None
     if not zoned and (value[-1:] == "Z" or value[-3:] == "UTC" or value[-6:-5] in ("+", "-")):
         return None
     try:
