@@ -99,6 +99,8 @@ def test_what_is_no_number_is_read_as_the_sink_writes_it_and_rows_keep_their_ord
         ("decimal(5,2)", "1.555"),
         ("decimal(5,2)", "1234.5"),
         ("decimal(5,2)", '"x"'),
+        ("decimal(5,2)", '"1_0"'),
+        ("decimal(5,2)", '"٣"'),
         ("decimal(38,20)", "0.123456789012345678901"),
         ("string", r'"\ud800"'),
         ("string", r'"\ude00 \ud83d"'),

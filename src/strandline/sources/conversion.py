@@ -22,6 +22,8 @@ from strandline.sources.moments import read_days, read_moments
 
 _STRING: Final = Type.of("string")
 _BIGGEST: Final = 120
+# What Python takes for a number besides, such as 1_000, is none for the other types either.
+_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 
 
 def read_column(text: pl.Series, kind: Type) -> pl.Series:
@@ -154,7 +156,7 @@ def _single(value: str, kind: Type) -> Any:
         if kind.name == "binary":
             return base64.b64decode(value, validate=True)
         if kind.name == "decimal":
-            return checked_value(kind, value, "it")
+            return checked_value(kind, value, "it") if _NUMBER.fullmatch(value) else None
         if kind.name == "date":
             return cast_value(value, _STRING, kind) if re.fullmatch(r"\d{4}-\d\d?-\d\d?", value) else None
         return read_value(json.loads(value, parse_float=Decimal), kind)
