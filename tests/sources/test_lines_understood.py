@@ -302,6 +302,14 @@ def test_a_number_of_csv_that_is_too_large_is_not_infinite(kind: str, text: str)
     assert found.reasons == [f"column 'x': {text!r} is no {kind}"]
 
 
+@pytest.mark.parametrize("text", ["[1e99999999999999999999]", "1e-99999999999999999999", "[" * 5000, "[", "[1,]"])
+@pytest.mark.parametrize("kind", ["array<int>", "array<decimal(5,2)>", "struct<a:double>"])
+def test_a_field_of_csv_that_is_no_array_or_struct_makes_its_record_malformed(kind: str, text: str) -> None:
+    found = read_csv(f'"{text}",0\n,1\n'.encode(), Schema.of(f"x {kind}, n int"), Layout(("x", "n")))
+    assert found.rows.rows() == [(None, 1)]
+    assert found.raws == [f'"{text}",0']
+
+
 def test_a_quote_that_is_not_closed_takes_what_follows_with_it_and_makes_no_row_of_it() -> None:
     found = read_csv(b'x,5,\n"ann,1,\ny,6,\n"z",7,\nw,8,\n"ann,1,\ny,6,\n', CSV_SCHEMA, CSV)
     assert found.rows.rows() == [("x", 5, None), ("w", 8, None)]

@@ -160,7 +160,7 @@ def _single(value: str, kind: Type) -> Any:
         if kind.name == "date":
             return cast_value(value, _STRING, kind) if re.fullmatch(r"\d{4}-\d\d?-\d\d?", value) else None
         return read_value(json.loads(value, parse_float=Decimal), kind)
-    except (StrandlineError, ValueError, binascii.Error, RecursionError):
+    except (StrandlineError, ValueError, ArithmeticError, binascii.Error, RecursionError):
         return None
 
 
