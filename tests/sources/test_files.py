@@ -390,6 +390,18 @@ def test_compressed_lines_are_read(tmp_path: Path) -> None:
     assert numbers(everything(reader_of(tmp_path), Limit(rows=5), wanted=4)) == list(range(1000))
 
 
+@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+def test_a_name_of_which_not_every_byte_is_text_stops_no_flow(tmp_path: Path, format: str) -> None:
+    good = put(tmp_path / "in", f"good.{format}", range(2), format)
+    good.rename(good.with_name(f"gr\udcfcn.{format}"))
+    good.with_name(f"gr\udcfcn.bad.{format}").write_bytes(b"{\n")
+    reader = reader_of(tmp_path, format)
+    found = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT))
+    assert numbers(rows_of(found)) == [0, 1]
+    [(raw, _)] = malformed_of(found)
+    assert raw == "{" or Path(raw).name == f"gr\\xfcn.bad.{format}"
+
+
 def test_a_compressed_file_that_was_cut_off_is_rejected_by_name(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json.gz").write_bytes(gzip.compress(b'{"n": 1}\n' * 1000)[:-20])

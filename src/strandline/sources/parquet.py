@@ -9,6 +9,7 @@ null; those that are not asked for are passed over.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -43,7 +44,7 @@ def row_groups(path: str) -> list[tuple[int, int]]:
 def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Understood:
     """So many rows from the row `first` on, or all that follow, in the columns of the schema."""
     try:
-        lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        lazy = pl.scan_parquet(_source(path), glob=False, hive_partitioning=False)
         there = lazy.collect_schema()
         found = [name for name in schema if name in there]
         if found:
@@ -62,6 +63,15 @@ def read_parquet(path: str, schema: Schema, first: int, count: int | None) -> Un
         unfit[name] = unfit[name] | where if name in unfit else where
     rows = pl.DataFrame([values.alias(name) for name, (values, _) in columns.items()])
     return without_misfits(table, rows, unfit, schema) if unfit else Understood(rows)
+
+
+def _source(path: str) -> str | bytes:
+    """What Polars reads: a file by its name, or its bytes where the name is no UTF-8 text, which Polars does not take."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return Path(path).read_bytes()
+    return path
 
 
 def _read(column: pl.Series, kind: Type) -> tuple[pl.Series, pl.Series]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from strandline.errors import DataError
+from strandline.model.types import Schema
 from strandline.sources.contract import EVERY, Piece
 from strandline.sources.csvlines import Layout, UnreadableHeader, read_csv
 from strandline.sources.discovery import require_unchanged
 from strandline.sources.jsonlines import read_json
-from strandline.sources.lines import blocks, first_line, text_start
+from strandline.sources.lines import blocks, first_line, shown, text_start
 from strandline.sources.parquet import DamagedFile, read_parquet
 from strandline.sources.ranges import Range
 from strandline.sources.records import UnclosedQuote, whole_records
@@ -58,13 +60,18 @@ def _understand(source: FileSource, path: str, piece: Range) -> Iterator[Underst
         else:
             yield from _csv(source, path, piece)
     except (DamagedFile, EOFError) as error:
-        yield Understood.refused(schema, path, f"the file is damaged: {error}")
+        yield _refused(schema, path, f"the file is damaged: {error}")
     except OSError as error:
         if error.errno is not None:  # the disk, the network or a permission: the rows are there, and must not be lost
             raise DataError(
                 f"The file {path} cannot be read: {error.strerror}.", fix="Mend that, and start the flow again."
             ) from error
-        yield Understood.refused(schema, path, f"the file is damaged: {error}")
+        yield _refused(schema, path, f"the file is damaged: {error}")
+
+
+def _refused(schema: Schema, path: str, reason: str) -> Understood:
+    """A file that is no rows, by its name, of which not every byte need be text."""
+    return Understood.refused(schema, shown(os.fsencode(path)), reason)
 
 
 def _csv(source: FileSource, path: str, piece: Range) -> Iterator[Understood]:
@@ -73,7 +80,7 @@ def _csv(source: FileSource, path: str, piece: Range) -> Iterator[Understood]:
         layout, header = _layout(source, path)
     except UnreadableHeader as error:
         if piece.start == 0:  # a file that was cut into ranges is refused once
-            yield Understood.refused(schema, path, str(error))
+            yield _refused(schema, path, str(error))
         return
     end = piece.file.size if piece.end is None else piece.end
     header -= max(0, piece.start - text_start(path))
@@ -83,7 +90,7 @@ def _csv(source: FileSource, path: str, piece: Range) -> Iterator[Understood]:
                 yield read_csv(block[max(0, header) :], schema, layout)
             header -= len(block)
     except UnclosedQuote as error:
-        yield Understood.refused(schema, path, f"the file cannot be read to its end: {error}")
+        yield _refused(schema, path, f"the file cannot be read to its end: {error}")
 
 
 def _layout(source: FileSource, path: str) -> tuple[Layout, int]:
