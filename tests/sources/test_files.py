@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from strandline.errors import DataError, DescriptionError, StateError
 from strandline.sources.contract import EVERY, Limit, Place
 from strandline.sources.files import FileReader, FileSource
-from strandline.sources.lines import blocks, lines_of
+from strandline.sources.lines import CUT_OFF, blocks, lines_of
 from strandline.store.local import LocalStorage
 from tests.lanes import examples
 from tests.sources.reading import NO_LIMIT, everything, malformed_of, offsets, pieces, rows_of
@@ -80,6 +80,32 @@ def test_every_line_is_read_once_however_a_file_is_cut(
         for line in lines_of(block)
     ]
     assert found == lines_of(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=5), st.integers(1, 20))
+@settings(max_examples=examples(200), deadline=None)
+def test_which_lines_are_too_long_does_not_depend_on_how_a_file_is_cut(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, cuts: list[int], size: int
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "file"
+    path.write_bytes(data.replace(b"0", b"\n"))
+    edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    found = b"".join(block for low, high in pairwise(edges) for block in blocks(str(path), low, high, size, longest=20))
+    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    assert found == b"\n".join(line if len(line) <= 20 else line[:20] + CUT_OFF for line in lines)
+
+
+def test_a_file_written_as_one_long_line_is_rejected_and_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.sources.reading.LONGEST", 40)
+    put(tmp_path / "in", "good.json", range(3))
+    (tmp_path / "in" / "one_line.json").write_text(json.dumps([{"n": n} for n in range(100)]))
+    reader = reader_of(tmp_path)
+    found = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT))
+    assert numbers(rows_of(found)) == [0, 1, 2]
+    bad = [raw for piece in found if piece.malformed is not None for raw in piece.malformed["raw"]]
+    assert bad == ['[{"n": 0}, {"n": 1}, {"n": 2}, {"n": 3},' + CUT_OFF.decode()]
 
 
 def test_a_file_that_sorts_before_those_that_were_read_is_not_lost(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ("date", '"2026-01-31"', date(2026, 1, 31)),
         ("timestamp", '"2026-01-01T12:00:00Z"', NOON),
         ("timestamp", '"2026-01-01T13:00:00+01:00"', NOON),
+        ("timestamp", '"2026-01-01T13:00:00+0100"', NOON),
+        ("timestamp", '"2026-01-01T11:30:00.000-0030"', NOON),
         ("timestamp", '"2026-01-01 12:00:00"', NOON),
         ("timestamp", '"2026-01-01T12:00:00.000001999Z"', NOON + timedelta(microseconds=1)),
         ("timestamp", "1767268800000000", NOON),

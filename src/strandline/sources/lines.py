@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 BLOCK: Final = 16 << 20
 """How many bytes are read and understood at once."""
+
+LONGEST: Final = BLOCK
+"""Bytes of a line of JSON; what has more is no row, but a file that someone wrote as one line, say."""
+
+CUT_OFF: Final = b"... a line that goes on, too long to be a row"
+"""What a line ends with that is too long: nothing that begins so can be understood."""
 
 COMPRESSED: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """Endings of compressed files; these cannot be cut into ranges."""
@@ -38,23 +45,24 @@ def compression_of(path: str) -> str | None:
     return next((codec for ending, codec in COMPRESSED.items() if path.endswith(ending)), None)
 
 
-def blocks(path: str, start: int, end: int, size: int = BLOCK) -> Iterator[bytes]:
+def blocks(path: str, start: int, end: int, size: int = BLOCK, longest: int = sys.maxsize) -> Iterator[bytes]:
     """The lines that begin in [start, end), in blocks of about `size` bytes; each block ends with a line's end.
 
-    A compressed file is read whole: its range is that of its bytes on disk. A byte-order mark is passed over.
+    A compressed file is read whole: its range is that of its bytes on disk. A byte-order mark is passed over. A line of
+    more than `longest` bytes is cut off there and ends with `CUT_OFF`: a worker's memory has an end.
     """
     codec = compression_of(path)
     with open(path, "rb") as file:
         if codec is not None:
             with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), codec) as unpacked:
-                yield from _whole_lines(unpacked, None, size)
+                yield from _whole_lines(_chunks(unpacked, None, size), longest)
             return
         mark = _length_of_mark(file)
         if start:
             start = _next_line(file, start)
         if start < end:
             file.seek(max(start, mark))
-            yield from _whole_lines(file, max(1, end - max(start, mark)), size)
+            yield from _whole_lines(_chunks(file, max(1, end - max(start, mark)), size), longest)
 
 
 def text_start(path: str) -> int:
@@ -113,33 +121,49 @@ def _next_line(file: Any, start: int) -> int:
     return int(at)
 
 
-def _whole_lines(stream: ByteStream, wanted: int | None, size: int) -> Iterator[bytes]:
-    """Blocks that end with a line's end. `wanted`: so many bytes, and to the end of the line that they cut."""
-    kept: list[bytes] = []
+def _chunks(stream: ByteStream, wanted: int | None, size: int) -> Iterator[bytes]:
+    """What is in a stream; or so many bytes of it as are wanted, and to the end of the line that they cut."""
     taken = 0
     while chunk := bytes(stream.read(size if wanted is None else min(size, wanted - taken))):
-        if wanted is None and not taken:
-            taken, chunk = len(chunk), chunk.removeprefix(_MARK)
-        else:
-            taken += len(chunk)
+        yield chunk.removeprefix(_MARK) if wanted is None and not taken else chunk
+        taken += len(chunk)
         if wanted is not None and taken >= wanted:
-            rest = b"" if chunk.endswith(b"\n") else _rest_of_line(stream)
-            yield b"".join([*kept, chunk, rest])
-            return
+            break
+    while chunk and not chunk.endswith(b"\n"):
+        chunk = bytes(stream.read(_STRIDE))
+        chunk = chunk[: chunk.find(b"\n") + 1] or chunk
+        yield chunk
+
+
+def _whole_lines(chunks: Iterator[bytes], longest: int) -> Iterator[bytes]:
+    """Blocks that end with a line's end."""
+    line = _OpenLine(longest)
+    for chunk in chunks:
         cut = chunk.rfind(b"\n") + 1
         if cut:
-            yield b"".join([*kept, chunk[:cut]])
-            kept = []
-        kept.append(chunk[cut:])
-    if any(kept):
-        yield b"".join(kept)
+            yield line.closed(chunk[:cut])
+        line.add(chunk[cut:])
+    if line.size:
+        yield line.closed(b"")
 
 
-def _rest_of_line(stream: ByteStream) -> bytes:
-    found: list[bytes] = []
-    while chunk := bytes(stream.read(_STRIDE)):
-        end = chunk.find(b"\n")
-        if end >= 0:
-            return b"".join([*found, chunk[: end + 1]])
-        found.append(chunk)
-    return b"".join(found)
+@dataclass(slots=True)
+class _OpenLine:
+    """A line whose end is not read yet. No more of it is held than is allowed."""
+
+    longest: int
+    size: int = 0
+    parts: list[bytes] = field(default_factory=list)
+
+    def add(self, more: bytes) -> None:
+        self.parts.append(more[: max(0, self.longest - self.size)])
+        self.size += len(more)
+
+    def closed(self, rest: bytes) -> bytes:
+        """The line and what follows it, of which the first bytes up to a line's end are its own."""
+        end = rest.find(b"\n") if rest else 0
+        self.add(rest[:end])
+        told = CUT_OFF if self.size > self.longest else b""
+        whole = b"".join([*self.parts, told, rest[end:]])
+        self.size, self.parts = 0, []
+        return whole

@@ -149,8 +149,8 @@ def _read_block(columns: Bytes, zoned: bool) -> tuple[Numbers, Mask]:
 
 
 def _zones(length: int) -> list[int]:
-    """How many bytes a zone may take at the end of texts of this length: none, Z, or +00:00."""
-    return [size for size in (1, 6, 0) if length >= 19 + size]
+    """How many bytes a zone may take at the end of texts of this length: none, Z, +00:00, or +0000."""
+    return [size for size in (1, 6, 5, 0) if length >= 19 + size]
 
 
 def _dates(columns: Bytes) -> tuple[Numbers, Mask]:
@@ -189,10 +189,10 @@ def _tails(columns: Bytes, zone: int) -> tuple[Numbers, Mask]:
         micros += _number(columns[20 : min(end, 26)]) * 10 ** max(0, 6 - len(digits))
     if zone == 1:
         known &= columns[end] == ord("Z")
-    elif zone == 6:
-        sign, hour, minute = columns[end], _number(columns[end + 1 : end + 3]), _number(columns[end + 4 : end + 6])
-        known &= ((sign == ord("+")) | (sign == ord("-"))) & (columns[end + 3] == ord(":"))
-        known &= _are_digits(columns, (end + 1, end + 2, end + 4, end + 5)) & (hour <= 18) & (minute < 60)
+    elif zone:
+        sign, hour, minute = columns[end], _number(columns[end + 1 : end + 3]), _number(columns[-2:])
+        known &= ((sign == ord("+")) | (sign == ord("-"))) & (columns[-3] == ord(":") if zone == 6 else True)
+        known &= _are_digits(columns, (end + 1, end + 2, -2, -1)) & (hour <= 18) & (minute < 60)
         micros += np.where(sign == ord("-"), 1, -1) * (hour * 60 + minute) * 60_000_000
     return micros, known
 

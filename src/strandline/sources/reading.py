@@ -12,7 +12,7 @@ from strandline.sources.contract import EVERY, Piece
 from strandline.sources.csvlines import Layout, UnreadableHeader, read_csv
 from strandline.sources.discovery import require_unchanged
 from strandline.sources.jsonlines import read_json
-from strandline.sources.lines import blocks, first_line, shown, text_start
+from strandline.sources.lines import LONGEST, blocks, first_line, shown, text_start
 from strandline.sources.parquet import DamagedFile, read_parquet
 from strandline.sources.ranges import Range
 from strandline.sources.records import UnclosedQuote, whole_records
@@ -55,7 +55,8 @@ def _understand(source: FileSource, path: str, piece: Range) -> Iterator[Underst
             count = None if piece.end is None else piece.end - piece.start
             yield read_parquet(path, schema, piece.start, count)
         elif source.format == "json":
-            for block in blocks(path, piece.start, piece.file.size if piece.end is None else piece.end):
+            end = piece.file.size if piece.end is None else piece.end
+            for block in blocks(path, piece.start, end, longest=LONGEST):
                 yield read_json(block, schema)
         else:
             yield from _csv(source, path, piece)
