@@ -120,6 +120,12 @@ def test_a_file_that_sorts_before_those_that_were_read_is_not_lost(tmp_path: Pat
     assert numbers(rows_of(pieces(reader, first, second))) == list(range(5, 12))
 
 
+def test_a_path_may_be_a_url_as_for_sinks(tmp_path: Path) -> None:
+    put(tmp_path / "my data", "a.json", range(3))
+    source = FileSource((tmp_path / "my data").as_uri(), format="json", schema=SCHEMA)
+    assert source.path == str(tmp_path / "my data")
+
+
 def test_after_a_restart_the_same_offsets_give_the_same_rows(tmp_path: Path) -> None:
     before = reader_of(tmp_path)
     put(tmp_path / "in", "z.json", range(5))
@@ -469,6 +475,7 @@ def test_with_on_bad_fail_the_first_bad_line_stops_the_flow(tmp_path: Path) -> N
         ({"separator": ",,"}, "cannot separate"),
         ({"separator": '"'}, "cannot separate"),
         ({"pattern": ""}, "matches no name"),
+        ({"pattern": "[z-a]*"}, "cannot be read: bad character range z-a"),
         ({"max_files_per_tick": 0}, "is no number of files"),
         ({"path": ""}, "names no folder"),
         ({"path": "s3://bucket/x"}, "cannot be read from 's3://bucket/x'"),

@@ -34,6 +34,7 @@ def written(folder: Path, values: pa.Array) -> str:
     [
         (pa.array([1, None], pa.int64()), "tinyint", [1, None]),
         (pa.array([1], pa.uint8()), "bigint", [1]),
+        (pa.array([[1, 2], None, [3, None]], pa.list_(pa.int64(), 2)), "array<bigint>", [[1, 2], None, [3, None]]),
         (pa.array([1], pa.int32()), "double", [1.0]),
         (pa.array([0.5, float("nan")], pa.float32()), "double", None),
         (pa.array([Decimal("1.50")], pa.decimal128(10, 4)), "decimal(5,2)", [Decimal("1.50")]),

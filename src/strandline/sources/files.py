@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from urllib.parse import unquote
 
 from strandline.errors import DescriptionError, StateError, told
 from strandline.model.options import require_boolean, require_column
@@ -90,6 +91,7 @@ class FileSource:
             )
         if pattern is not None and not (isinstance(pattern, str) and pattern):
             raise DescriptionError(f"pattern={told(pattern)} matches no name.", fix="Write it as '*.json'.")
+        Wanted.of(self.path, pattern).require_readable()
         if not (isinstance(separator, str) and len(separator) == 1 and separator.isascii()) or separator in '"\r\n':
             raise DescriptionError(
                 f"separator={told(separator)} cannot separate fields.",
@@ -198,7 +200,9 @@ class FileReader:
 def _local(path: str | os.PathLike[str]) -> str:
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise DescriptionError(f"path={told(path)} names no folder.", fix="Give a path, such as 'data/orders'.")
-    text = str(os.fspath(path)).removeprefix("file://")
+    text = str(os.fspath(path))
+    if text.startswith("file://"):
+        text = unquote(text.removeprefix("file://"))
     if "://" in text:
         raise DescriptionError(
             f"Files cannot be read from {text!r}.",

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from strandline.errors import DescriptionError
+
 _WILD: Final = re.compile(r"[*?\[]")
 _TOKEN: Final = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
 
@@ -36,6 +38,17 @@ class Wanted:
             return cls(path if path == "/" else path.rstrip("/"), None, pattern)
         root = "/".join(parts[:wild]) or ("/" if path.startswith("/") else ".")
         return cls(root, "/".join(parts[wild:]).rstrip("/"), pattern)
+
+    def require_readable(self) -> None:
+        """DescriptionError if a wildcard cannot be read, such as one with a range from z to a."""
+        given = [glob for glob in (self.path, self.pattern) if glob is not None]
+        try:
+            re.compile("|".join(map(_regex, given)))
+        except re.error as error:
+            raise DescriptionError(
+                f"The wildcards of {' and '.join(map(repr, given))} cannot be read: {error.msg}.",
+                fix="Write such as '*.json' or 'part-[0-9]?'; '[[]' stands for a bracket.",
+            ) from None
 
     def is_visible(self, name: str) -> bool:
         """Whether a file or folder of this name is looked at."""

@@ -93,6 +93,8 @@ def _read(column: pl.Series, kind: Type) -> tuple[pl.Series, pl.Series]:
 
 def _read_lists(column: pl.Series, element: Type) -> tuple[pl.Series, pl.Series]:
     """Lists whose parts are read as one column."""
+    if isinstance(column.dtype, pl.Array):
+        column = column.arr.to_list()
     lists = column.to_arrow(compat_level=pl.CompatLevel.oldest())
     parts, bad = _read(pl.Series(lists.values), element)
     ends = lists.offsets.to_numpy()
@@ -122,7 +124,7 @@ def _everywhere(value: bool | None, count: int) -> pl.Series:
 def _fits(found: pl.DataType, kind: Type) -> bool:
     """Whether values of a file's type may be values of a column's, each to be checked where it is read."""
     if kind.element is not None:
-        return isinstance(found, pl.List)
+        return isinstance(found, pl.List | pl.Array)
     if kind.name == "struct":
         return isinstance(found, pl.Struct)
     if kind.name in _NUMBERS:
