@@ -44,6 +44,13 @@ def test_what_was_published_is_read(format: Any, layout: Any, tmp_path: Path) ->
     ]  # fmt: skip
 
 
+def test_a_column_alone_is_not_written_as_csv_where_a_null_would_be_a_blank_line(tmp_path: Path) -> None:
+    target = replace(TARGET, schema=Schema.of("n int"))
+    with pytest.raises(SinkError, match="would be a blank line"):
+        FileSink(tmp_path, format="csv").prepare(target)
+    assert not any(tmp_path.iterdir())
+
+
 def test_any_tool_reads_the_files_of_ticks(tmp_path: Path) -> None:
     publish(FileSink(tmp_path), 1, 2)
     assert [path.name[:17] for path in sorted(tmp_path.glob("tick-*.parquet"))] == [

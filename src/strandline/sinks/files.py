@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Literal, get_args
 from urllib.parse import unquote
 
-from strandline.errors import DescriptionError, StorageError, told
+from strandline.errors import DescriptionError, SinkError, StorageError, told
 from strandline.sinks import filelog, folder
 from strandline.sinks.contract import (
     SKIPPED,
@@ -103,6 +103,11 @@ class FileSink:
     def prepare(self, target: Target) -> TickFiles | LoggedFiles:
         """Make the folder this sink's, and find out how far it is."""
         require_rows(target, self.takes)
+        if self.format == "csv" and len(target.delivered) == 1:
+            raise SinkError(
+                f"A null in the only column of {target} would be a blank line of CSV, which readers pass over.",
+                fix="Write another column with it, or format='json'.",
+            )
         owner = Owner(
             flow=target.flow, sink=target.sink, incarnation=target.incarnation, format=self.format,
             layout=self.layout, rows=target.rows, schema=target.delivered,
