@@ -39,6 +39,7 @@ from strandline.model.aggregates import (
     Variance,
 )
 from strandline.model.flow import Arrival, Keyed, Stage, Stream
+from strandline.model.secrets import Secret
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import (
     AfterAll,
@@ -122,6 +123,7 @@ __all__ = [
     "RunError",
     "SameWindow",
     "Schema",
+    "Secret",
     "Session",
     "SinkError",
     "Span",

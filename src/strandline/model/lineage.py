@@ -15,7 +15,8 @@ from strandline.model.flow import (
     WithColumnNode,
     stage_before,
 )  # fmt: skip
-from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, REJECTED_COLUMNS, UNREADABLE_COLUMNS, WINDOW_COLUMNS
+from strandline.model.nodes import raw_type
+from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, RAW, REJECTED_COLUMNS, WINDOW_COLUMNS
 from strandline.model.result_types import result_type
 from strandline.model.time import Span
 from strandline.model.types import Schema, Type
@@ -54,7 +55,9 @@ def side_columns(node: SideNode) -> tuple[tuple[str, Type], ...]:
     """The columns that a side output adds to the event's own."""
     if node.side == "late":
         return LATE_COLUMNS
-    return UNREADABLE_COLUMNS if isinstance(node.parent, SourceNode) else REJECTED_COLUMNS
+    if isinstance(node.parent, SourceNode):
+        return (*REJECTED_COLUMNS, (RAW, raw_type(node.parent.source)))
+    return REJECTED_COLUMNS
 
 
 def _selected(node: SelectNode, before: Schema) -> Schema | None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from strandline.model.aggregates import AnyAggregate
 from strandline.model.expressions import Expression
 from strandline.model.panes import Mode
 from strandline.model.time import Span
 from strandline.model.triggers import Trigger
-from strandline.model.types import Schema
+from strandline.model.types import Schema, Type
 from strandline.model.watermarks import Policy
 from strandline.model.windows import Window
 
@@ -29,6 +29,20 @@ class Source(Protocol):
     @property
     def schema(self) -> Schema:
         """The columns of its rows."""
+
+
+@runtime_checkable
+class ReadsBytes(Protocol):
+    """A source whose messages need not be text: what it cannot decode is rejected as it came."""
+
+    @property
+    def raw_type(self) -> Type:
+        """The type of the column `raw` of its rejected rows."""
+
+
+def raw_type(source: Source) -> Type:
+    """The type of what a source could not decode: text, if it does not say otherwise."""
+    return source.raw_type if isinstance(source, ReadsBytes) else Type.of("string")
 
 
 class Sink(Protocol):

@@ -28,8 +28,8 @@ RESERVED: Final = frozenset(name for name, _ in (*WINDOW_COLUMNS, *PANE_COLUMNS)
 MISSED: Final = Type.of("array<struct<window_start:timestamp,window_end:timestamp,late_by:interval day to second>>")
 LATE_COLUMNS: Final = (("missed", MISSED), ("late_by", Type.of("interval day to second")), ("kept", Type.of("boolean")))
 REJECTED_COLUMNS: Final = (("reason", Type.of("string")),)
-# A source also rejects what it could not decode; `raw` is that text, and null for all others.
-UNREADABLE_COLUMNS: Final = (*REJECTED_COLUMNS, ("raw", Type.of("string")))
+# A source also rejects what it could not decode: `raw` is that, and null for all others.
+RAW: Final = "raw"
 
 # Columns that stateless work never sees and always carries: an event's time and weight (-1 takes back), the
 # window that a pane came with, and the inner state of aggregates that a later stage merges.

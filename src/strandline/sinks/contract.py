@@ -29,9 +29,9 @@ second one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -147,6 +147,15 @@ class Publisher(Protocol):
 
     def close(self) -> None:
         """Let go of connections and files. Nothing is published here."""
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A publisher that found something at the start that people should know."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """A sentence for each: what a reader must do, or which setting of the server weakens the guarantee."""
 
 
 class Sink(Protocol):

@@ -41,7 +41,7 @@ EVERY: Final = "*"
 """The name of the place that holds for every partition, where only the rows know their partition."""
 
 MALFORMED: Final[dict[str, pl.DataType]] = {"raw": pl.String(), "reason": pl.String()}
-"""The columns of what could not be understood."""
+"""The columns of text that could not be understood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,8 @@ class Place:
 class Piece:
     """Rows of one partition in order of arrival, and what stood among them that could not be understood.
 
-    `malformed` has the columns of `MALFORMED`, or is None where there is nothing.
+    `malformed` is None where there is nothing; else it has `raw`, of the source's `raw_type`, and `reason`. It may have
+    columns of the source too, as far as they are known: where a message was, say.
     """
 
     partition: str

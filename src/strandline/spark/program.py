@@ -22,13 +22,22 @@ from strandline.kernel.schema import polars_schema
 from strandline.kernel.stateless import stateless, visible
 from strandline.model.flow import Flow
 from strandline.model.lineage import carried
-from strandline.model.nodes import AnyNode, SideNode, SinkNode, SourceNode, StageNode, TransformNode, stage_before
+from strandline.model.nodes import (
+    AnyNode,
+    SideNode,
+    SinkNode,
+    SourceNode,
+    StageNode,
+    TransformNode,
+    raw_type,
+    stage_before,
+)
 from strandline.model.panes import INSERT, TIME
 from strandline.model.rebuild import rebuild
 from strandline.model.sinks import names_since
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
-from strandline.model.types import Schema
+from strandline.model.types import Schema, Type
 from strandline.sources.contract import ReadableSource, Reader
 
 
@@ -37,6 +46,7 @@ class Columns:
     """All that tasks know of a source's description: its columns. Its reader travels apart."""
 
     schema: Schema
+    raw_type: Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ def _plain(flow: Flow) -> Flow:
 
 def _bare(node: AnyNode) -> AnyNode:
     if isinstance(node, SourceNode):
-        return replace(node, source=Columns(node.source.schema))
+        return replace(node, source=Columns(node.source.schema, raw_type(node.source)))
     if isinstance(node, TransformNode):
         return replace(node, function=_not_here)
     return replace(node, sink=Elsewhere()) if isinstance(node, SinkNode) else node

@@ -15,7 +15,7 @@ from strandline.model.flow import Flow
 from strandline.model.nodes import SinkNode
 from strandline.model.sinks import delivered
 from strandline.model.time import Instant
-from strandline.sinks.contract import Delivery, Marker, Publisher, Target
+from strandline.sinks.contract import Delivery, Marker, Publisher, Target, Telling
 from strandline.spark.outputs import read_output
 from strandline.spark.points import reach
 from strandline.spark.session import active_as_before
@@ -158,6 +158,11 @@ class Publishing:
     def unpublished(self) -> dict[str, tuple[PendingTick, ...]]:
         """What each sink does not have yet."""
         return {name: outlet.unpublished() for name, outlet in self.outlets.items()}
+
+    def notes(self) -> list[str]:
+        """What the sinks found at the start that people should know."""
+        told = ((name, outlet.publisher) for name, outlet in self.outlets.items())
+        return [f"The sink {name!r}: {note}" for name, each in told if isinstance(each, Telling) for note in each.notes]
 
     def markers(self) -> dict[str, Marker]:
         """The last delivery that each sink has had, as far as this run knows."""

@@ -12,10 +12,13 @@ import numpy as np
 import polars as pl
 
 from strandline.kernel.preaggregate import Books
+from strandline.kernel.schema import polars_type
 from strandline.model.flow import Arrival, SourceNode
-from strandline.model.panes import TIME
+from strandline.model.nodes import raw_type
+from strandline.model.panes import RAW, TIME
 from strandline.model.partitions import PartitionStats, gather, too_far
 from strandline.model.time import Instant
+from strandline.model.types import Type
 from strandline.sources.contract import Piece
 from strandline.spark.program import Outgoing, Work
 from strandline.spark.sending import send
@@ -156,7 +159,7 @@ class _Intake:
         bad = ~good & ~mark
         ahead = f"the time is more than {_text(policy.max_future)} ahead of processing time"
         reasons = pl.Series([ahead if each else "the time is null" for each in far[bad]], dtype=pl.String)
-        rejected = _rejected(rows.filter(pl.Series(bad)), reasons, piece.malformed)
+        rejected = _rejected(rows.filter(pl.Series(bad)), reasons, piece.malformed, raw_type(self.node.source))
         moments = kept[TIME].to_numpy()
         stats = gather(
             moments, now, max_future=policy.max_future,
@@ -172,8 +175,8 @@ class _Intake:
         return rows[self.node.time].cast(pl.Int64)
 
 
-def _rejected(rows: pl.DataFrame, reasons: pl.Series, malformed: pl.DataFrame | None) -> pl.DataFrame:
-    judged = rows.with_columns(reasons.alias("reason"), raw=pl.lit(None, pl.String))
+def _rejected(rows: pl.DataFrame, reasons: pl.Series, malformed: pl.DataFrame | None, raw: Type) -> pl.DataFrame:
+    judged = rows.with_columns(reasons.alias("reason"), pl.lit(None, polars_type(raw)).alias(RAW))
     if malformed is None or malformed.is_empty():
         return judged
     return pl.concat([judged, malformed], how="diagonal").select(judged.columns)

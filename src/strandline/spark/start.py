@@ -19,6 +19,7 @@ from strandline.model.hashing import HASH_VERSION
 from strandline.model.lineage import carried
 from strandline.model.nodes import SinkNode, SourceNode, StageNode
 from strandline.model.targets import ReadsFiles
+from strandline.model.time import Span
 from strandline.sinks.contract import Marker
 from strandline.spark import clock
 from strandline.spark.ended import noted
@@ -67,12 +68,17 @@ class Start:
             flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
             head = self._require_fitting(spark, flow, storage)
             restarts = max(restarts, 0 if head is None else head.restarts + 1)
-            if self.from_savepoint is None:
-                return Driver(spark, flow, storage, self.options, restarts=restarts, began=began)
-            with going_back(storage, self.from_savepoint) as first:
-                driver = Driver(spark, flow, storage, self.options, restarts=restarts, began=began, first=first)
-            self.from_savepoint = None  # a restart goes on from the head
-            return driver
+            driver = self._made(spark, flow, storage, restarts=restarts, began=began)
+        self.notes += [note for note in driver.publishing.notes() if note not in self.notes]
+        return driver
+
+    def _made(self, spark: SparkSession, flow: Flow, storage: Storage, *, restarts: int, began: Span) -> Driver:
+        if self.from_savepoint is None:
+            return Driver(spark, flow, storage, self.options, restarts=restarts, began=began)
+        with going_back(storage, self.from_savepoint) as first:
+            driver = Driver(spark, flow, storage, self.options, restarts=restarts, began=began, first=first)
+        self.from_savepoint = None  # a restart goes on from the head
+        return driver
 
     def _require_fitting(self, spark: SparkSession, flow: Flow, storage: Storage) -> Manifest | None:
         """From where the run goes on, which the flow fits: the head, or the savepoint that it goes back to."""
