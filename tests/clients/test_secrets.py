@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.store.secrets import hide, reveal, revealed
+from strandline.clients.secrets import hide, reveal, revealed
 
 
 def test_a_secret_is_read_from_the_environment_or_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
