@@ -27,7 +27,7 @@ import strandline as sl
 from benchmarks.plots import keep, plt
 from benchmarks.verdicts import Verdict, conclude, place
 from strandline.spark.session import session
-from strandline.store.journal import records
+from strandline.store.journal import backlog_of, records
 from strandline.store.storage import storage_at
 
 INTERVALS = (0.25, 0.5, 1.0, 2.0, 5.0)
@@ -112,7 +112,7 @@ def latencies(spark: SparkSession, folder: Path, interval: float, rate: float, e
         position = end
     took = [sum(each["took"][k] for k in ("make", "commit", "publish")) / 1e6 for each in found]
     rest = slice(len(found) // 3, None)
-    backlog = sum(found[-1]["backlog"].values()) / rate
+    backlog = backlog_of(found[-1]) / rate
     shutil.rmtree(folder)
     return np.concatenate(late[rest]), float(np.median(took[rest])), backlog
 

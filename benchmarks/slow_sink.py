@@ -29,7 +29,7 @@ from benchmarks.processes import MB, Watch, bytes_below, watching
 from benchmarks.sessions import steady_session
 from benchmarks.verdicts import Verdict, conclude, place
 from strandline.sinks.contract import Delivery, Marker, Publisher, Receipt, Sink, Target
-from strandline.store.journal import records
+from strandline.store.journal import backlog_of, records
 from strandline.store.storage import storage_at
 
 INTERVAL = 1.0
@@ -162,7 +162,7 @@ def judged(found: Course, rate: float) -> list[Verdict]:
 
 
 def _backlogs(found: Course) -> Sequence[float]:
-    return [float(sum(each["backlog"].values())) for each in found.ticks]
+    return [float(backlog_of(each)) for each in found.ticks]
 
 
 def draw(found: Course, path: Path) -> None:

@@ -29,7 +29,7 @@ from benchmarks.processes import MB, Watch, bytes_below, files_below, watching
 from benchmarks.sessions import live_heap, steady_session
 from benchmarks.verdicts import Verdict, conclude, place
 from strandline.sinks.compact import compact
-from strandline.store.journal import records
+from strandline.store.journal import backlog_of, records
 from strandline.store.storage import storage_at
 
 MOST = 1.0  # per cent per ten minutes
@@ -128,7 +128,7 @@ def judged(
     rows = sum(n for tick in ticks for each in tick["rows"].values() for n in each.values())
     took = [sum(tick["took"].get(k, 0) for k in ("make", "commit", "publish")) / 1e6 for tick in ticks]
     seconds = (ticks[-1]["now"] - ticks[0]["now"]) / 1e6
-    backlog = sum(ticks[-1]["backlog"].values())
+    backlog = backlog_of(ticks[-1])
     return [
         *found,
         Verdict(what="events read per second of the source", measured=rows / seconds / rate, at_least=0.99),

@@ -50,6 +50,7 @@ class Flow(model.Flow):
         batch_interval: str | timedelta | Span = "1s",
         from_savepoint: str | None = None,
         max_rows_per_tick: int | None = None,
+        max_bytes_per_tick: int | None = None,
         retain: int = 10,
         restarts: int = 0,
         drop: Sequence[str] = (),
@@ -59,15 +60,16 @@ class Flow(model.Flow):
         """Run the flow on Spark, from where its state says it is.
 
         `until`: "forever"; "caught_up" reads what is there and stops with windows open; "end" is batch: time stands still
-        until everything is read, then goes to its end. `retain` is how many of the last ticks are kept, to make savepoints
+        until everything is read, then goes to its end. `max_rows_per_tick` and `max_bytes_per_tick` bound what a tick takes of
+        each source; without the first the number adapts itself to how long ticks take. `retain` is how many of the last ticks are kept, to make savepoints
         of; `restarts` is how often a failed run is tried again; `drop` names stages, sources and sinks of the state that the
         flow has no more; `acknowledged` lets sinks take over what another incarnation left, and go on with a target that does
         not have what was published before. With `wait=False` it returns at once; `Run.wait()` waits.
         """
         if until not in get_args(Until):
             raise DescriptionError(f"until={until!r} is not known.", fix="Give 'forever', 'caught_up' or 'end'.")
-        numbers = (("restarts", restarts, 0), ("max_rows_per_tick", max_rows_per_tick, 1), ("retain", retain, 2))
-        for name, value, least in numbers:
+        most = (("max_rows_per_tick", max_rows_per_tick, 1), ("max_bytes_per_tick", max_bytes_per_tick, 1))
+        for name, value, least in (("restarts", restarts, 0), ("retain", retain, 2), *most):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise DescriptionError(
                     f"{name}={value!r} is no number of them.", fix=f"Give a whole number from {least}."
@@ -87,8 +89,8 @@ class Flow(model.Flow):
         from strandline.spark.start import Start
 
         options = Options(
-            until=until, batch_interval=interval, max_rows_per_tick=max_rows_per_tick, retain=retain,
-            acknowledged=acknowledged,
+            until=until, batch_interval=interval, max_rows_per_tick=max_rows_per_tick,
+            max_bytes_per_tick=max_bytes_per_tick, retain=retain, acknowledged=acknowledged,
         )  # fmt: skip
         start = Start(
             flow=self, state=state, spark=spark, options=options, from_savepoint=from_savepoint, drop=tuple(drop)
@@ -162,7 +164,7 @@ class Run:
             "tick": head.number,
             "watermarks": {name: edge.after for name, edge in head.tick.edges.items()},
             "state_rows": {name: stage.rows for name, stage in head.stages.items()},
-            "backlog": dict(head.journal.get("backlog", {})),
+            "backlog": {name: sum(left.values()) for name, left in head.journal.get("backlog", {}).items()},
             "finished": head.finished,
             "restarts": head.restarts,
         }

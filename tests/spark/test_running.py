@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import strandline as sl
 from strandline.errors import SinkError
-from strandline.store.journal import records
+from strandline.store.journal import backlog_of, records
 from strandline.store.manifests import Manifests
 from strandline.store.opened import OPENED
 from strandline.store.savepoints import take
@@ -62,6 +62,18 @@ def test_a_run_between_two_ticks_stops_at_once_and_leaves_windows_open(
     assert not run.wait(PATIENCE).running
     assert [row["n"] for row in shown.rows] == [60, 60, 60, 60]
     assert run.progress["state_rows"] == {"per_minute": 2}
+
+
+def test_a_tick_takes_no_more_bytes_than_it_may_and_the_journal_says_what_is_left_of_each_partition(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = sl.Flow("made_up")
+    events = flow.source("events", sl.Generator(rows=300, partitions=2), time="at", watermark=sl.Bounded("10s"))
+    events.sink("shown", sl.Memory("shown"))
+    flow.run(state=tmp_path / "state", spark=spark, until="caught_up", max_bytes_per_tick=48 * 100)
+    found = list(records(storage_at(tmp_path / "state")))
+    assert found[0]["backlog"] == {"events": {"0": 100, "1": 100}}
+    assert [backlog_of(record) for record in found] == [200, 100, 0]
 
 
 def test_a_run_that_is_over_keeps_no_file_of_its_state_open(

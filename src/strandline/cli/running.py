@@ -30,6 +30,7 @@ def run(
     batch_interval: Annotated[str, Option(help="The least time from tick to tick.")] = "1s",
     from_savepoint: Annotated[str | None, Option(help="Go back to this savepoint first.")] = None,
     max_rows_per_tick: Annotated[int | None, Option(help="Of each source; otherwise it adapts itself.")] = None,
+    max_bytes_per_tick: Annotated[int | None, Option(help="Of each source.", show_default="no limit")] = None,
     retain: Annotated[int, Option(help="How many of the last ticks are kept, to make savepoints of.")] = 10,
     restarts: Annotated[int, Option(help="How often a run that failed is tried again.")] = 0,
     drop: Annotated[
@@ -58,7 +59,7 @@ def run(
         try:
             running = flow.run(
                 state=state, until=until, batch_interval=batch_interval, from_savepoint=from_savepoint,
-                max_rows_per_tick=max_rows_per_tick, retain=retain, restarts=restarts, drop=drop or (), acknowledged=acknowledge,
+                max_rows_per_tick=max_rows_per_tick, max_bytes_per_tick=max_bytes_per_tick, retain=retain, restarts=restarts, drop=drop or (), acknowledged=acknowledge,
                 wait=False,
             )  # fmt: skip
             for note in running.notes:

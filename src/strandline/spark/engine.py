@@ -275,7 +275,7 @@ def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
         for name, stats in each.stats.items():
             mine = partitions.setdefault(each.source, {})
             mine[name] = mine.get(name, 0) + stats.count
-    backlog = {s: sum(p.end - p.position for p in found.values()) for s, found in places.items()}
+    backlog = {s: {name: p.end - p.position for name, p in found.items()} for s, found in places.items()}
     return {
         "rows": partitions,
         "books": {name: asdict(books) for name, books in {**heard, **made.books}.items()},

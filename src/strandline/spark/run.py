@@ -66,6 +66,7 @@ class Options:
     until: Until = "forever"
     batch_interval: Span = field(default_factory=lambda: Span.of("1s"))
     max_rows_per_tick: int | None = None
+    max_bytes_per_tick: int | None = None
     retain: int = 10
     acknowledged: bool = False
 
@@ -295,7 +296,8 @@ class Driver:
 
     def _limit(self) -> None:
         rows = self.options.max_rows_per_tick or self.admission.limit
-        write_limits(str(self.control / "limits.json"), {n: Limit(rows=rows) for n in self.engine.program.readers})
+        limit = Limit(rows=rows, bytes=self.options.max_bytes_per_tick)
+        write_limits(str(self.control / "limits.json"), dict.fromkeys(self.engine.program.readers, limit))
 
     def _spark_folder(self) -> Path:
         """Where Spark keeps its own: beside the state if that is here, for what its own sources remember."""

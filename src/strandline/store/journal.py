@@ -70,6 +70,15 @@ def write_record(
     storage.create(f"{JOURNAL}{manifest.number:012}.json", json.dumps(record, sort_keys=True).encode())
 
 
+def backlog_of(record: Mapping[str, Any]) -> int:
+    """How much of all sources was there and not yet read, in what each source counts.
+
+    >>> backlog_of({"backlog": {"orders": {"orders/0": 3, "orders/1": 4}}})
+    7
+    """
+    return sum(left for source in record["backlog"].values() for left in source.values())
+
+
 def forget_records(storage: Storage, *, before: int, count: int) -> None:
     """Remove the records of the last so many ticks before one; done each so many ticks, none older is left."""
     storage.delete(f"{JOURNAL}{tick:012}.json" for tick in range(max(0, before - count), before))
