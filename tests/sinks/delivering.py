@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strandline.kernel.schema import polars_schema
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
-from strandline.sinks.contract import Delivery, Target
+from strandline.sinks.contract import Delivery, Marker, Publisher, Receipt, Sink, Target
 
 TARGET = Target(flow="f", sink="s", incarnation="one", schema=Schema.of("k string, n bigint"))
 CHANGES = replace(TARGET, rows="upsert", key=("k",))
@@ -23,6 +23,42 @@ EVERYTHING = Schema.of(
     "b binary, d date, t timestamp, tn timestamp_ntz, iv interval, l array<double>, "
     "st struct<x:decimal(5,2),t:timestamp,l:array<struct<b:binary,iv:interval,d:date,n:timestamp_ntz>>>"
 )
+
+
+@dataclass(frozen=True)
+class Upserted:
+    """A sink that takes upserts alone, given rows that are appended: each is the upsert of its `k`."""
+
+    sink: Sink
+
+    @property
+    def guarantee(self) -> str:
+        return self.sink.guarantee
+
+    @property
+    def takes(self) -> frozenset[str]:
+        return self.sink.takes
+
+    def prepare(self, target: Target) -> Publisher:
+        return _UpsertedPublisher(self.sink.prepare(replace(target, rows="upsert", key=("k",))))
+
+
+@dataclass
+class _UpsertedPublisher:
+    publisher: Publisher
+
+    @property
+    def marker(self) -> Marker | None:
+        return self.publisher.marker
+
+    def publish(self, delivery: Delivery) -> Receipt:
+        def tables() -> Iterator[pl.DataFrame]:
+            return (table.with_columns(op=pl.lit("upsert")) for table in delivery.tables())
+
+        return self.publisher.publish(replace(delivery, tables=tables))
+
+    def close(self) -> None:
+        self.publisher.close()
 
 
 def delivery(

@@ -19,7 +19,9 @@ from strandline.sinks.database import DatabaseSink
 from strandline.sinks.files import FileSink
 from strandline.sinks.foreach import ForeachTick
 from strandline.sinks.memory import MemorySink
-from tests.sinks.delivering import TARGET, delivery
+from strandline.sinks.redis import RedisSink
+from tests.sinks.delivering import TARGET, Upserted, delivery
+from tests.sinks.redis.serving import new_prefix, redis_url
 
 MEMORY = MemorySink()
 LASTING: dict[str, Callable[[Path], Sink]] = {
@@ -27,6 +29,7 @@ LASTING: dict[str, Callable[[Path], Sink]] = {
     "ticks": lambda folder: FileSink(folder / "out", format="json"),
     "log": lambda folder: FileSink(folder / "out", layout="log"),
     "sqlite": lambda folder: DatabaseSink(f"sqlite:///{folder}/out.db", "rows"),
+    "redis": lambda folder: Upserted(RedisSink(redis_url(), new_prefix(), wait="0s")),
 }
 PASSING: dict[str, Callable[[Path], Sink]] = {
     "console": lambda folder: ConsoleSink(),
