@@ -26,6 +26,7 @@ from strandline.kernel.schema import polars_type
 from strandline.model.types import Schema, Type
 from strandline.sinks.contract import Target
 from strandline.sinks.plain import plain_column
+from strandline.sinks.zeros import with_one_zero
 
 VERSION: Final = "_version"
 NULL: Final = "%null"
@@ -49,7 +50,8 @@ def entry_name(prefix: str, schema: str | Schema, *values: Any) -> str:
 
 def key_texts(rows: pl.DataFrame, columns: Sequence[tuple[str, Type]]) -> pl.Series:
     """The keys of rows, as they stand behind the prefix."""
-    texts = pl.DataFrame([_key_text(rows[name], kind) for name, kind in columns])
+    keys = with_one_zero(rows, [name for name, _ in columns], Schema(tuple(columns)))
+    texts = pl.DataFrame([_key_text(keys[name], kind) for name, kind in columns])
     return texts.select(key=pl.concat_str(pl.all(), separator=","))["key"]
 
 
@@ -89,7 +91,7 @@ def require_fitting(target: Target) -> None:
 
 
 def _key_text(column: pl.Series, kind: Type) -> pl.Series:
-    texts = text_column(column + 0.0 if kind.is_float else column, kind)
+    texts = text_column(column, kind)
     for character, escaped in _ESCAPED:
         texts = texts.str.replace_all(character, escaped, literal=True)
     return texts.fill_null(NULL)
