@@ -16,11 +16,13 @@ from strandline.errors import SinkError
 from strandline.sinks.console import ConsoleSink
 from strandline.sinks.contract import Marker, Sink, judge_marker
 from strandline.sinks.database import DatabaseSink
+from strandline.sinks.delta import DeltaSink
 from strandline.sinks.files import FileSink
 from strandline.sinks.foreach import ForeachTick
 from strandline.sinks.memory import MemorySink
 from strandline.sinks.redis import RedisSink
 from tests.sinks.delivering import TARGET, Upserted, delivery
+from tests.sinks.http_calls.publishing import AtNoon, shared_url
 from tests.sinks.redis.serving import new_prefix, redis_url
 
 MEMORY = MemorySink()
@@ -29,11 +31,14 @@ LASTING: dict[str, Callable[[Path], Sink]] = {
     "ticks": lambda folder: FileSink(folder / "out", format="json"),
     "log": lambda folder: FileSink(folder / "out", layout="log"),
     "sqlite": lambda folder: DatabaseSink(f"sqlite:///{folder}/out.db", "rows"),
+    "delta": lambda folder: DeltaSink(folder / "table"),
+    "delta of upserts": lambda folder: Upserted(DeltaSink(folder / "table")),
     "redis": lambda folder: Upserted(RedisSink(redis_url(), new_prefix(), wait="0s")),
 }
 PASSING: dict[str, Callable[[Path], Sink]] = {
     "console": lambda folder: ConsoleSink(),
     "foreach": lambda folder: ForeachTick(lambda df, tick: None),
+    "http": lambda folder: AtNoon(shared_url()),
 }
 
 
