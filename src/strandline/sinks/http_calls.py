@@ -144,9 +144,21 @@ def _require_url(url: object) -> None:
             "The url tells who calls; it is not repeated here.",
             fix="Say it in headers={'Authorization': sl.Secret.env('A_VARIABLE')}.",
         )
-    checked_options(dict(parse_qsl(split.query, keep_blank_values=True)), option="the query of the url")
+    _require_open_query(split.query)
     if split.scheme not in ("http", "https") or not split.hostname or split.fragment:
         raise DescriptionError(f"{url!r} is no url to call.", fix=fix)
+
+
+def _require_open_query(query: str) -> None:
+    """Refuse what would be a secret, were it a setting: the url stands in plans and logs."""
+    names = [name for name, _ in parse_qsl(query, keep_blank_values=True)]
+    try:
+        checked_options(dict.fromkeys(names, ""), option="url")
+    except DescriptionError:
+        raise DescriptionError(
+            "The url holds openly what should be secret, and would be in plans and logs; it is not repeated here.",
+            fix="Say it in a header: headers={'Authorization': sl.Secret.env('A_VARIABLE')}.",
+        ) from None
 
 
 def _headers(headers: Mapping[str, object], key_header: object) -> tuple[tuple[str, str | Secret], ...]:

@@ -31,7 +31,7 @@ class RedisSink:
     `ttl`: an entry is gone that long after the processing time of the tick that last wrote it. `options`: `username`,
     `password` (a Secret) and `ssl_*`, as the client has them. `wait` says how long to try to reach Redis again.
 
-    Only rows="upsert": Redis has one value under a name. Rows that are to be kept side by side go to a table or to files.
+    A batch has at most `batch` rows and about 1 MiB. Only rows="upsert": Redis has one value under a name. Rows that are to be kept side by side go to a table or to files.
 
     Law: each entry is what the last change of its key says; a delivery that is made again changes nothing.
 
@@ -69,7 +69,7 @@ class RedisSink:
         object.__setattr__(self, "url", url)
         object.__setattr__(self, "prefix", prefix)
         object.__setattr__(self, "ttl", None if ttl is None else Span.of(ttl))
-        object.__setattr__(self, "options", _options(options or {}))
+        object.__setattr__(self, "options", _options(options or {}, url))
         object.__setattr__(self, "batch", batch)
         object.__setattr__(self, "wait", Span.of(wait))
         if self.ttl is not None and self.ttl < 1_000:
@@ -139,9 +139,14 @@ def _require_prefix(prefix: object) -> None:
         raise DescriptionError(f"The prefix {prefix!r} is kept for markers.", fix="Begin it with another word.")
 
 
-def _options(options: Mapping[str, object]) -> tuple[tuple[str, str | Secret], ...]:
+def _options(options: Mapping[str, object], url: str) -> tuple[tuple[str, str | Secret], ...]:
     chosen = checked_options(options, option="options")
     for name, _ in chosen:
         if name not in OPTIONS:
             raise DescriptionError(f"The setting {name!r} in options is not known.", fix=did_you_mean(name, OPTIONS))
+        if name.startswith("ssl_") and not url.startswith("rediss://"):
+            raise DescriptionError(
+                f"The setting {name!r} in options is for TLS, and {url!r} is without.",
+                fix="Write the url with 'rediss://'.",
+            )
     return chosen

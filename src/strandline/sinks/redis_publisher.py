@@ -39,6 +39,7 @@ Batch = tuple[list[str], list[str | bytes]]
 """The names of entries, and what is said of each of them in turn."""
 
 _PIPELINED: Final = 8
+_BATCH_BYTES: Final = 1_048_576
 _TRIES: Final = 10
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
@@ -215,7 +216,8 @@ class Attempt:
     def _batches(self) -> Iterator[Batch]:
         publisher = self.publisher
         for table in delivered_tables(publisher.target, self.delivery):
-            for part in table.iter_slices(publisher.batch):
+            bounded = table.height * _BATCH_BYTES // max(int(table.estimated_size()), 1)
+            for part in table.iter_slices(max(min(publisher.batch, bounded), 1)):
                 yield self._batch(part)
 
     def _batch(self, rows: pl.DataFrame) -> Batch:

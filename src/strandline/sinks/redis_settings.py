@@ -14,13 +14,19 @@ if TYPE_CHECKING:
 
 def require_usable(client: redis.Redis, target: Target) -> None:
     """SinkError for a server of a cluster, and for one that only repeats another."""
-    if client.info("server").get("redis_mode") == "cluster":
+    from redis.exceptions import NoPermissionError
+
+    try:
+        about = {**client.info("server"), **client.info("replication")}
+    except NoPermissionError:
+        return  # then what it does not do it says when it is asked to
+    if about.get("redis_mode") == "cluster":
         raise SinkError(
             f"{target} writes to a Redis Cluster, which is not supported: a batch and its marker are one script, and a script "
             "reaches one node.".replace("the", "The", 1),
             fix="Use a Redis that is no cluster, of its own for these entries, say.",
         )
-    if client.info("replication").get("role") not in ("master", None):
+    if about.get("role") not in ("master", None):
         raise SinkError(
             f"{target} writes to a replica, which only reads.".replace("the", "The", 1),
             fix="Give the url of the server that it follows.",
@@ -37,9 +43,10 @@ def weaknesses(client: redis.Redis, *, expiring: bool) -> list[str]:
             for asked in ("appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy")
             for name, value in client.config_get(asked).items()
         }
+        replicas = client.info("replication").get("connected_slaves")
     except redis.ResponseError:
         return ["Redis does not tell its settings: whether it keeps what it acknowledged, nobody knows here."]
-    return [*_kept(settings), *_evicted(settings, expiring=expiring), *_repeated(client)]
+    return [*_kept(settings), *_evicted(settings, expiring=expiring), *_repeated(replicas)]
 
 
 def _kept(settings: dict[str, Any]) -> Iterator[str]:
@@ -71,6 +78,6 @@ def _evicted(settings: dict[str, Any], *, expiring: bool) -> Iterator[str]:
         yield f"Redis has maxmemory-policy={policy}: when its memory is full it drops entries before their ttl= is over."
 
 
-def _repeated(client: redis.Redis) -> Iterator[str]:
-    if client.info("replication").get("connected_slaves"):
+def _repeated(replicas: int | None) -> Iterator[str]:
+    if replicas:
         yield "Redis has replicas, which follow it later: if one takes its place, the last entries may be lost, which the next tick notices."

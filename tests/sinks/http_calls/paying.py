@@ -72,6 +72,7 @@ def serving(payments: Payments) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             row = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,9 +24,7 @@ class Server:
         binary = shutil.which("redis-server")
         if binary is None:
             pytest.skip("redis-server is not installed")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.command = [
             binary,
             "--port",
@@ -64,3 +64,11 @@ class Server:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
+
+
+def free_port() -> int:
+    """One below 50,000: a server of a cluster also takes the port that is greater by 10,000."""
+    while True:
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", random.randrange(20_000, 50_000)))
+            return int(free.getsockname()[1])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import random
+import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,7 +29,7 @@ from strandline.sinks.redis_entries import entry_name
 from strandline.sinks.redis_publisher import Attempt
 from tests.lanes import examples
 from tests.sinks.delivering import CHANGES, delivery, delivery_of
-from tests.sinks.redis.own_server import Server
+from tests.sinks.redis.own_server import Server, free_port
 from tests.sinks.redis.serving import entries, new_prefix, redis_url
 
 Made = Callable[..., Server]
@@ -371,6 +374,49 @@ def test_a_replica_is_refused(server: Made) -> None:
         RedisSink(own.url, "x:", wait="0s").prepare(CHANGES)
 
 
+def test_a_user_who_may_not_ask_for_settings_may_write(server: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = server()
+    with redis.Redis.from_url(own.url) as client:
+        client.acl_setuser("ann", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all", "-@dangerous"])
+    monkeypatch.setenv("ANN", "secret")
+    sink = RedisSink(own.url, "x:", options={"username": "ann", "password": Secret.env("ANN")})
+    publisher = sink.prepare(CHANGES)
+    assert "does not tell its settings" in publisher.notes[0]
+    assert publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert"))).rows == 1
+    publisher.close()
+
+
+def test_rows_of_many_bytes_make_small_batches(sink: RedisSink) -> None:
+    publisher = RedisSink(sink.url, sink.prefix).prepare(CHANGES)
+    big = delivery(CHANGES, 1, *((f"{at}{'x' * 300_000}", at, "upsert") for at in range(10)))
+    assert {len(names) for names, _ in Attempt(publisher, big)._batches()} <= {1, 2, 3}
+    assert publisher.publish(big).rows == 10
+    publisher.close()
+    assert len(left(sink)) == 10
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_while_it_is_written_to_ends_with_every_tick(server: Made) -> None:
+    own = server("--appendonly", "yes", "--appendfsync", "always")
+    publisher = RedisSink(own.url, "x:", batch=3, wait="30s").prepare(CHANGES)
+    table = pl.DataFrame(schema={"k": pl.String, "n": pl.Int64})
+    drawn, interrupted = random.Random(7), 0
+    for number in range(1, 16):
+        rows = [
+            (f"k{at}", *((None, "delete") if drawn.random() < 0.2 else (number, "upsert"))) for at in range(number, 300)
+        ]
+        fault = threading.Timer(drawn.uniform(0.0, 0.1), lambda: (own.kill(), own.start()))
+        fault.start()
+        tick = delivery(CHANGES, number, *rows)
+        assert publisher.publish(replace(tick, after=number - 1 or None)).rows == len(rows)
+        interrupted += fault.finished.is_set()
+        fault.join()
+        table = applied(table, next(tick.tables()), ["k"])
+    publisher.close()
+    assert interrupted >= 5
+    assert entries(own.url, "x:") == {k: {"k": k, "n": str(n)} for k, n in table.rows()}
+
+
 def test_a_password_is_read_where_it_is_used_and_told_to_nobody(
     server: Made, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -391,6 +437,28 @@ def test_a_password_is_read_where_it_is_used_and_told_to_nobody(
     assert not [each for each in said if "canary" in each]
 
 
+def test_tls_is_spoken_and_the_server_is_checked(server: Made, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed, to make a certificate")
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    tls = free_port()
+    server(
+        "--tls-port", str(tls), "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate,
+        "--tls-auth-clients", "no",
+    )  # fmt: skip
+    url = f"rediss://127.0.0.1:{tls}"
+    publisher = RedisSink(url, "x:", options={"ssl_ca_certs": certificate}, wait="0s").prepare(CHANGES)
+    assert publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert"))).rows == 1
+    publisher.close()
+    with pytest.raises(SinkError, match="certificate verify failed"):
+        RedisSink(url, "x:", wait="0s").prepare(CHANGES)
+
+
 # Descriptions.
 
 
@@ -409,6 +477,7 @@ def test_a_password_is_read_where_it_is_used_and_told_to_nobody(
         ({"prefix": "strandline:x:"}, "kept for markers"),
         ({"options": {"password": "hunter2"}}, "stands openly"),
         ({"options": {"pasword": Secret.env("X")}}, "not known"),
+        ({"options": {"ssl_ca_certs": "/ca.pem"}}, "is for TLS"),
         ({"batch": 0}, "no number of rows"),
         ({"ttl": "0s"}, "too short"),
         ({"wait": "-1s"}, "cannot be read"),
