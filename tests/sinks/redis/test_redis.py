@@ -342,6 +342,30 @@ def test_a_full_memory_is_said_and_no_entry_is_lost(server: Made) -> None:
     publisher.close()
 
 
+def test_a_memory_that_fills_inside_a_tick_takes_no_entry_away(server: Made) -> None:
+    own = server("--maxmemory-policy", "noeviction")
+    sink = RedisSink(own.url, "x:", wait="0s")
+    publisher = sink.prepare(CHANGES)
+    publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert")))
+    attempt = Attempt(publisher, delivery(CHANGES, 2, ("a", 2, "upsert")))
+    epoch = attempt._begun(publisher.marker)
+    assert epoch is not None
+    with asked(sink) as client:
+        client.config_set("maxmemory", 1)
+        with pytest.raises(redis.ResponseError, match="maxmemory"):
+            attempt._written(epoch)
+    assert left(sink) == {"a": {"k": "a", "n": "1"}}
+    publisher.close()
+
+
+def test_an_entry_of_a_newer_version_stays_though_the_marker_was_lost(sink: RedisSink) -> None:
+    with asked(sink) as client:
+        for key in ("kept", "kept too"):
+            client.hset(f"{sink.prefix}{key}", mapping={"k": key, "n": "9", "_version": "999999999999-000000000001"})
+    publish(sink, CHANGES, [("kept", 1, "upsert"), ("kept too", None, "delete"), ("a", 1, "upsert")])
+    assert {key: fields["n"] for key, fields in left(sink).items()} == {"kept": "9", "kept too": "9", "a": "1"}
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
