@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,8 @@ from pyspark.sql import SparkSession
 from strandline.errors import RunError
 from strandline.spark import datasource
 from strandline.spark.failures import UNANSWERED
+from strandline.spark.java import require_java
 
-LEAST_JAVA: Final = 17
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -168,23 +167,6 @@ def _require_classic(given: Any) -> None:
         raise RunError(
             "The session that was given is stopped.", fix="Give one that runs: SparkSession.builder.getOrCreate()."
         )
-
-
-def require_java() -> str:
-    """Find Java, new enough for Spark; say exactly what to do if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    fix = "Install it: apt-get install openjdk-17-jre-headless; or set JAVA_HOME to a Java 17 or newer."
-    if found is None or not Path(found).exists():
-        raise RunError("Spark needs Java 17 or newer, and no java was found.", fix=fix)
-    told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-    version = told.split('"')[1] if '"' in told else ""
-    major = int(version.split(".")[0]) if version.split(".")[0].isdigit() else 0
-    if major < LEAST_JAVA:
-        raise RunError(
-            f"Spark needs Java {LEAST_JAVA} or newer; {found} is {version or 'of no known version'}.", fix=fix
-        )
-    return found
 
 
 _shipped: set[str] = set()  # the applications whose executors have this package

@@ -1,0 +1,30 @@
+"""Find Java: for Spark, and for what else runs on it. Imports no pyspark, so that it can be asked without."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from strandline.errors import RunError
+
+LEAST_JAVA: Final = 17
+
+
+def require_java(whose: str = "Spark") -> str:
+    """Find Java, new enough for Spark and for Kafka; say exactly what to do if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    fix = "Install it: apt-get install openjdk-17-jre-headless; or set JAVA_HOME to a Java 17 or newer."
+    if found is None or not Path(found).exists():
+        raise RunError(f"{whose} needs Java {LEAST_JAVA} or newer, and no java was found.", fix=fix)
+    told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    version = told.split('"')[1] if '"' in told else ""
+    major = int(version.split(".")[0]) if version.split(".")[0].isdigit() else 0
+    if major < LEAST_JAVA:
+        raise RunError(
+            f"{whose} needs Java {LEAST_JAVA} or newer; {found} is {version or 'of no known version'}.", fix=fix
+        )
+    return found
