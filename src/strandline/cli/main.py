@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 from typer import Option, Typer
 
-from strandline.cli import savepoints
+from strandline.cli import kafka, savepoints
 from strandline.cli.failing import exit_code, tell
 from strandline.cli.finding import find_flow
 from strandline.cli.running import Place, run
@@ -54,6 +54,7 @@ def explain(place: Place) -> None:
 
 
 app.add_typer(savepoints.app, name="savepoint")
+app.add_typer(kafka.app, name="kafka")
 
 
 @app.command()

@@ -96,11 +96,17 @@ class Broker:
             wanted = port or (None if port == 0 else last.get("port")) or free_port()
             chosen = last.get("properties", {}) if properties is None else _texts(properties)
             broker = cls(folder, wanted)
-            if broker.runs:
+            ran = broker.runs
+            if ran:
                 broker._require_same(last, wanted, chosen)
             else:
                 broker._launch(chosen, java, owner, scratch, say)
-        broker._wait(within)
+        try:
+            broker._wait(within)
+        except KeyboardInterrupt:
+            if not ran:
+                broker.kill()
+            raise
         return broker
 
     @classmethod
@@ -231,9 +237,10 @@ class Broker:
             time.sleep(LOOK_EVERY)
 
     def _require_same(self, last: Mapping[str, Any], port: int, properties: Mapping[str, str]) -> None:
+        other = f"on port {last.get('port')}" if last.get("port") != port else "with other properties"
         if last.get("port") != port or last.get("properties") != properties:
             raise RunError(
-                f"A broker runs in {self.folder} already, on port {last.get('port')} or with other properties.",
+                f"A broker runs in {self.folder} already, {other}.",
                 fix="Stop it first (strandline kafka stop), or name another folder.",
             )
 

@@ -102,8 +102,9 @@ class Process:
             raise RunError(f"The {self.name} of {self.folder} cannot be killed.", fix="See what its process waits for.")
 
     def pause(self) -> None:
-        """Let it stand still; those who wait for its answer wait."""
+        """Let it stand still; those who wait for its answer wait. Where the system can say, it stands when this returns."""
         self.signal(signal.SIGSTOP)
+        until(lambda: not self.runs or _stands(self.pid), within=10.0)
 
     def resume(self) -> None:
         """Let it go on."""
@@ -147,6 +148,15 @@ def alone(path: Path) -> Iterator[None]:
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _stands(pid: int) -> bool:
+    """Whether all threads of a process are stopped: a signal is under way for a moment."""
+    states = []
+    for thread in Path("/proc", str(pid), "task").glob("*/stat"):
+        with suppress(OSError):  # a thread that has ended
+            states.append(thread.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0])
+    return all(state == "T" for state in states)
 
 
 def _patiently(take: Callable[[], None]) -> None:
