@@ -1,4 +1,4 @@
-"""What every test shares: Hypothesis profiles, and tables shown at the end of the run."""
+"""What every test shares: Hypothesis profiles, real servers, and tables shown at the end of the run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import servers
 from tests.lanes import LANE, examples
 
 # Time is shared with other jobs in CI, so neither a deadline nor a slow draw is a fault.
@@ -23,12 +24,47 @@ settings.register_profile(
 settings.load_profile(LANE)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The servers that tests start belong to the run, not to one of its workers."""
+    if not hasattr(config, "workerinput"):
+        servers.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """No server outlives the run."""
+    if not hasattr(config, "workerinput"):
+        servers.end()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> str:
+    """Where a real broker is: host:port. Topics and groups get names of their own."""
+    return servers.kafka()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> str:
+    """The url of a real PostgreSQL. Tables get names, or schemas, of their own."""
+    return servers.postgres()
+
+
+@pytest.fixture(scope="session")
+def redis() -> str:
+    """The url of a real Redis. Keys get prefixes of their own."""
+    return servers.redis()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long goes first, and the short tests fill the gaps at the end; a file that needs Spark stays together."""
+    """What takes long goes first, and the short tests fill the gaps at the end; a file that needs Spark stays together.
+
+    What needs a broker is slow: to start one takes seconds, and a JVM.
+    """
     items.sort(key=lambda item: (item.path.parent.name != "spark", item.path.parent.name != "laws"))
     for item in items:
         if item.path.parent.name == "spark":
             item.add_marker(pytest.mark.xdist_group(item.path.name))
+        if "kafka" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -215,7 +215,7 @@ class Broker:
         )  # fmt: skip
         if answer.returncode:
             raise RunError(
-                f"Kafka cannot use {self.folder}: {_last_error(answer.stdout + answer.stderr)}",
+                f"Kafka cannot use {self.folder}: {_reason(answer.stdout + answer.stderr)}",
                 fix="Mend the property that it names, or name another folder.",
             )
         settings.unlink()
@@ -225,9 +225,9 @@ class Broker:
         end = time.monotonic() + within
         while not self.answers:
             if not self.runs:
-                said = "".join(_text(path) for path in (self.process.out, self.log))
+                told = self.log if self.log.exists() else self.process.out  # where Java itself says what it refuses
                 raise RunError(
-                    f"The broker ended while it started: {_last_error(said)}", fix=f"Its log says more: {self.log}."
+                    f"The broker ended while it started: {_reason(_text(told))}", fix=f"Its log says more: {told}."
                 )
             if time.monotonic() > end:
                 raise RunError(
@@ -300,12 +300,12 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _last_error(said: str) -> str:
-    r"""The line that says why Java ended, or else the last one.
+def _reason(said: str) -> str:
+    r"""The line that says why Java ended: the first that names an exception, or else the first.
 
-    >>> _last_error("INFO all is well\njava.lang.Exception: the disk is full\n\tat a.b.C\nINFO shut down")
+    >>> _reason("INFO all is well\njava.lang.Exception: the disk is full\n\tat a.b.C\nINFO shut down")
     'java.lang.Exception: the disk is full'
     """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if "Exception: " in line or "Error: " in line]
-    return (telling or lines or ["it said nothing."])[0 if telling else -1]
+    telling = [line for line in lines if "Exception: " in line]
+    return (telling or lines or ["it said nothing."])[0]
