@@ -79,6 +79,8 @@ class Postgres:
     def restart(self, *, owner: int | None = None, scratch: Path | None = None, **settings: object) -> None:
         """Stop it if it runs, and start it on the same data and port."""
         self.stop()
+        # It believes that one which was killed still runs as long as nobody has asked the system how that ended.
+        (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
         chosen = {"listen_addresses": HOST, "unix_socket_directories": "", "max_prepared_transactions": 10, **settings}
         options = [option for name, value in chosen.items() for option in ("-c", f"{name}={value}")]
         command = [str(_postgres_binaries() / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port)]

@@ -41,7 +41,7 @@ def produce(
         sending.finish()
         what = error.what if isinstance(error, DataError) else "It was interrupted."
         fix = error.fix if isinstance(error, DataError) else "Send the rest, or all of it to a new topic."
-        raise DataError(f"{what} {sending.arrived:,} messages were sent before.", fix=fix) from None
+        raise DataError(f"{what} Sent before: {sending.arrived:,}.", fix=fix) from None
     sending.finish()
     return sending.arrived
 
@@ -98,7 +98,7 @@ class _Sending:
 
     def _fail(self, said: str) -> None:
         raise RunError(
-            f"A message did not reach {self.topic!r}: {self.cluster.said(said).rstrip('.')}. {self.arrived:,} did.",
+            f"A message did not reach {self.topic!r}: {self.cluster.said(said).rstrip('.')}. Sent before: {self.arrived:,}.",
             fix="See to the broker (strandline kafka status), or to the message, if that is refused.",
         ) from None
 

@@ -14,7 +14,7 @@ from strandline.operations.processes import until
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-WITHIN: Final = 10.0  # seconds: a broker that is there answers at once
+WITHIN: Final = 5.0  # seconds: a broker that is there answers at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,11 @@ def topics(cluster: Cluster) -> list[Topic]:
 
 def names(cluster: Cluster) -> dict[str, int]:
     """The number of partitions of each topic that is not Kafka's own."""
+    client = admin(cluster)
     from confluent_kafka import KafkaException
 
     try:
-        found = admin(cluster).list_topics(timeout=WITHIN).topics
+        found = client.list_topics(timeout=WITHIN).topics
     except KafkaException as error:
         raise RunError(
             f"No broker answers at {cluster.servers}: {cluster.said(_text(error))}",
@@ -70,27 +71,27 @@ def partitions_of(cluster: Cluster, topic: str) -> int:
 
 def create(cluster: Cluster, name: str, *, partitions: int = 1) -> None:
     """Make a topic, and wait until it can be used."""
-    from confluent_kafka.cimpl import NewTopic  # which confluent_kafka.admin gives too, untyped
-
     if name in names(cluster):
         raise RunError(
             f"There is a topic {name!r} at {cluster.servers} already.",
             fix=f"Choose another name, or delete it first: strandline kafka topics --delete {name}",
         )
+    from confluent_kafka.cimpl import NewTopic  # which confluent_kafka.admin gives too, untyped
+
     client = admin(cluster)  # what it was asked for is given up when it goes
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=-1)
-    future = client.create_topics([wanted], operation_timeout=WITHIN)[name]
+    future = client.create_topics([wanted], operation_timeout=2 * WITHIN)[name]
     _done(cluster, future, f"The topic {name!r} cannot be made")
-    until(lambda: names(cluster).get(name) == partitions, WITHIN)
+    until(lambda: names(cluster).get(name) == partitions, 2 * WITHIN)
 
 
 def delete(cluster: Cluster, name: str) -> None:
     """Delete a topic with all that is in it."""
     partitions_of(cluster, name)
     client = admin(cluster)
-    future = client.delete_topics([name], operation_timeout=WITHIN)[name]
+    future = client.delete_topics([name], operation_timeout=2 * WITHIN)[name]
     _done(cluster, future, f"The topic {name!r} cannot be deleted")
-    until(lambda: name not in names(cluster), WITHIN)
+    until(lambda: name not in names(cluster), 2 * WITHIN)
 
 
 def admin(cluster: Cluster) -> AdminClient:
@@ -132,7 +133,7 @@ def _done(cluster: Cluster, future: Any, what: str) -> None:
     from confluent_kafka import KafkaException
 
     try:
-        future.result(timeout=2 * WITHIN)
+        future.result(timeout=4 * WITHIN)
     except KafkaException as error:
         raise RunError(f"{what}: {cluster.said(_text(error))}", fix="Mend what the broker says.") from None
 
