@@ -32,7 +32,8 @@ help: ## Explain each target
 demo: $(READY) ## Run a flow on Spark, kill it in the middle, and see that nothing is lost (two minutes)
 	@$(JAVA) $(RUN) -m strandline demo
 
-test: style types ## Everything CI runs: check, plus the laws and what needs Spark (minutes)
+test: style types ## Everything CI runs: check, plus the laws and what needs Spark, Kafka, PostgreSQL, Redis (minutes)
+	@tools/servers || echo "Tests that need a server which is not there are skipped, and say so."
 	$(OFTEN) $(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder --durations 15 -m "not prove"
 
 check: style types ## Style, types, import rings, fast tests: no JVM, under two minutes

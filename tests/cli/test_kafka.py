@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from strandline.operations.ports import free_port
 from strandline.operations.processes import until
 from strandline.operations.topics import create
 from tests.servers import need_kafka
+from tests.test_documents import blocks
 
 pytestmark = pytest.mark.slow
 ORDERS = [{"user": "ann", "n": 1}, {"user": "bob", "n": 2}, {"user": None, "n": 3}, {"user": "ann", "n": 4}]
@@ -250,3 +252,34 @@ def test_following_goes_on_when_the_broker_comes_back(folder: Path) -> None:
     assert rest == "0\t1\t(null)\t2\n"
     assert f"No broker answers at {broker.address} just now; trying again." in warned
     assert until(lambda: following.poll() == 0, 1.0)
+
+
+def test_the_commands_that_the_documents_show_say_what_they_show(tmp_path: Path) -> None:
+    need_kafka()
+    text = (Path(__file__).parents[2] / "docs" / "kafka.md").read_text(encoding="utf-8")
+    (block,) = (each for each in blocks(text) if each.language == "console")
+    (tmp_path / "strandline").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m strandline "$@"\n', encoding="utf-8")
+    (tmp_path / "strandline").chmod(0o755)
+    state = tmp_path / "strandline-state"
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "XDG_STATE_HOME": str(state)}
+    try:
+        for each in re.split(r"^\$ ", block.body, flags=re.MULTILINE)[1:]:
+            command, _, shown = each.partition("\n")
+            command = command.replace("kafka start", "kafka start --port 0")  # the port shown may be taken here
+            said = subprocess.run(
+                ["sh", "-c", command], cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert said.stderr == ""
+            assert same_everywhere(said.stdout) == same_everywhere(shown)
+    finally:
+        if (state / "strandline" / "kafka" / "broker.json").exists():
+            Broker.at(state / "strandline" / "kafka").kill()
+
+
+def same_everywhere(text: str) -> str:
+    """Without what differs from machine to machine: the port, the process, the time, the user's folder."""
+    for pattern, word in (
+        (r"127\.0\.0\.1:\d+", "ADDRESS"), (r"process:? +\d+", "PROCESS"), (r"\d+\.\d s", "TIME"), (r"/\S*/strandline/kafka", "FOLDER"),
+    ):  # fmt: skip
+        text = re.sub(pattern, word, text)
+    return "\n".join(line.rstrip() for line in text.splitlines())

@@ -57,6 +57,7 @@ class _Sending:
         self.sent, self.arrived, self.error = 0, 0, ""
         settings = cluster.settings(enable_idempotence=True, linger_ms=5)
         settings["message.timeout.ms"] = int(MOST_WAITED * 1000)
+        settings["partitioner"] = "murmur2_random"  # a key goes where Java's clients would send it
         self.producer: Any = Producer(settings)
 
     def send(self, value: bytes, key: bytes | None) -> None:
