@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from strandline.operations.processes import Process, alone, until
 from strandline.spark.java import require_java
 
 ROOT: Final = "STRANDLINE_TEST_SERVERS"  # the folder of the servers that this run has started
+OWNER: Final = "STRANDLINE_TEST_OWNER"  # the process that ends them
 REQUIRED: Final = "STRANDLINE_REQUIRE_SERVERS"
 PATIENCE: Final = 120.0  # seconds: machines that run tests are busy
 
@@ -231,11 +233,9 @@ def need_kafka() -> None:
 
 
 def begin() -> None:
-    """The run begins: it has a folder for servers, known to its workers by their environment."""
-    folder = Path(tempfile.mkdtemp(prefix="strandline-servers-"))
-    folder.chmod(0o755)  # the user who runs PostgreSQL is another one than root
-    (folder / "owner").write_text(str(os.getpid()), encoding="ascii")
-    os.environ[ROOT] = str(folder)
+    """The run begins: its workers know by their environment where its servers would be, and whose they are."""
+    os.environ[ROOT] = str(Path(tempfile.gettempdir()) / f"strandline-servers-{uuid.uuid4().hex[:12]}")
+    os.environ[OWNER] = str(os.getpid())
 
 
 def end() -> None:
@@ -254,8 +254,9 @@ def _shared(name: str, start: Callable[..., str]) -> str:
     named = os.environ.get(f"STRANDLINE_TEST_{name.upper()}")
     if named:
         return named
-    root = Path(os.environ[ROOT])
-    note, owner = root / f"{name}.json", int((root / "owner").read_text(encoding="ascii"))
+    root, owner = Path(os.environ[ROOT]), int(os.environ[OWNER])
+    root.mkdir(mode=0o755, exist_ok=True)  # the user who runs PostgreSQL is another one than root
+    note = root / f"{name}.json"
     with alone(root / f"{name}.lock"):
         if not note.exists():
             try:

@@ -98,7 +98,7 @@ def test_one_that_is_paused_runs_and_does_not_answer(broker: Broker) -> None:
 
 def test_to_start_one_that_runs_changes_nothing(broker: Broker) -> None:
     pid = broker.process.pid
-    assert Broker.start(broker.folder) == Broker.at(broker.folder) == broker
+    assert Broker.start(broker.folder) == Broker.start(broker.folder, port=0) == Broker.at(broker.folder) == broker
     assert broker.process.pid == pid
     with pytest.raises(RunError, match=rf"runs in .* already, on port {broker.port}"):
         Broker.start(broker.folder, port=free_port())
@@ -180,6 +180,7 @@ def test_two_starts_at_once_make_one_broker_and_it_ends_with_its_owner(tmp_path:
 
 def test_one_that_is_killed_while_it_waits_leaves_a_broker_that_the_next_start_finds(tmp_path: Path) -> None:
     need_kafka()
+    tmp_path = tmp_path / "Zoë's broker \\ 100% 日本"
     starting = subprocess.Popen([sys.executable, "-c", START, str(tmp_path), str(os.getpid()), "0"])
     while not (tmp_path / "broker.json").exists() or not Broker.at(tmp_path).runs:
         assert starting.poll() is None
@@ -188,6 +189,7 @@ def test_one_that_is_killed_while_it_waits_leaves_a_broker_that_the_next_start_f
     starting.wait()
     broker = Broker.start(tmp_path)
     assert broker.answers
+    assert (tmp_path / "broker.log").exists()
     broker.kill()
 
 
@@ -214,6 +216,21 @@ def test_only_what_was_committed_is_read_unless_all_is_wanted(broker: Broker, cl
         done(30)
     assert values(cluster, topic) == [b"kept"]
     assert values(cluster, topic, committed=False) == [b"gone", b"kept"]
+
+
+def test_a_message_that_is_refused_is_told_with_how_many_were_sent(cluster: Cluster, topic: str) -> None:
+    with pytest.raises(RunError, match=r"did not reach .*too large\. Sent before: 1\."):
+        produce(cluster, topic, [b"1", b"2" * 2_000_000, b"3"], raw=True)
+    assert values(cluster, topic) == [b"1"]
+
+
+def test_a_topic_that_is_deleted_is_followed_no_further(cluster: Cluster, topic: str) -> None:
+    produce(cluster, topic, [b"1"])
+    messages = tail(cluster, topic)
+    assert next(messages).value == b"1"
+    delete(cluster, topic)
+    with pytest.raises(RunError, match=f"The topic '{topic}' (was deleted|can be read no further)"):
+        next(messages)
 
 
 def test_a_broker_that_does_not_answer_is_told_with_what_to_do() -> None:

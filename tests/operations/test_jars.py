@@ -108,3 +108,12 @@ def test_without_java_it_is_said_what_to_install(empty: Path, monkeypatch: pytes
     with pytest.raises(RunError, match="Kafka needs Java 17 or newer, and no java was found") as caught:
         kafka_jars()
     assert "openjdk-17-jre-headless" in caught.value.fix
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers.need_java()
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(RunError, match=r"cannot be kept in .*: Not a directory") as caught:
+        kafka_jars()
+    assert "XDG_CACHE_HOME" in caught.value.fix

@@ -93,10 +93,10 @@ class Broker:
         folder = Path(folder).expanduser().resolve()
         with alone(_made(folder) / "start.lock"):
             last = _remembered(folder)
-            wanted = port or (None if port == 0 else last.get("port")) or free_port()
+            ran = Process(folder, "broker").runs
+            wanted = port or (last.get("port") if port is None or ran else None) or free_port()
             chosen = last.get("properties", {}) if properties is None else _texts(properties)
             broker = cls(folder, wanted)
-            ran = broker.runs
             if ran:
                 broker._require_same(last, wanted, chosen)
             else:
@@ -285,12 +285,13 @@ def _texts(properties: Mapping[str, object]) -> dict[str, str]:
 
 
 def _escaped(value: str) -> str:
-    r"""A value as files of properties have it.
+    r"""A value as files of properties have it, which know no letters beyond Latin.
 
-    >>> print(_escaped("C:\\data"))
-    C:\\data
+    >>> print(_escaped("/home/zoë/C:\\data"))
+    /home/zo\u00eb/C:\\data
     """
-    return value.replace("\\", "\\\\")
+    letters = (f"\\u{ord(each):04x}" if ord(each) > 126 else each for each in value.replace("\\", "\\\\"))
+    return "".join(letters)
 
 
 def _text(path: Path) -> str:
@@ -306,6 +307,6 @@ def _reason(said: str) -> str:
     >>> _reason("INFO all is well\njava.lang.Exception: the disk is full\n\tat a.b.C\nINFO shut down")
     'java.lang.Exception: the disk is full'
     """
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("Picked up ")]
     telling = [line for line in lines if "Exception: " in line]
     return (telling or lines or ["it said nothing."])[0]

@@ -72,10 +72,16 @@ def kafka_jars(say: Callable[[str], None] = lambda _: None) -> Path:
     if not amiss(folder):
         return folder
     java, ivy = require_java("Kafka"), _ivy()
-    with alone(cache() / f"kafka-{KAFKA}.lock"):
-        if amiss(folder):  # nobody else has fetched them meanwhile
-            say(f"Fetching Kafka {KAFKA} from Maven Central, once (43 MB, about a minute), into {folder}")
-            _fetch(java, ivy, folder)
+    try:
+        with alone(cache() / f"kafka-{KAFKA}.lock"):
+            if amiss(folder):  # nobody else has fetched them meanwhile
+                say(f"Fetching Kafka {KAFKA} from Maven Central, once (43 MB, about a minute), into {folder}")
+                _fetch(java, ivy, folder)
+    except OSError as error:
+        raise RunError(
+            f"Kafka's jars cannot be kept in {cache()}: {error.strerror}.",
+            fix="Name another place with XDG_CACHE_HOME.",
+        ) from error
     return folder
 
 

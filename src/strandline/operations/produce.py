@@ -98,6 +98,7 @@ class _Sending:
             self._fail(said)
 
     def _fail(self, said: str) -> None:
+        self.producer.flush(MOST_WAITED)  # so that what is said of the others is true
         raise RunError(
             f"A message did not reach {self.topic!r}: {self.cluster.said(said).rstrip('.')}. Sent before: {self.arrived:,}.",
             fix="See to the broker (strandline kafka status), or to the message, if that is refused.",

@@ -11,6 +11,7 @@ from strandline.errors import RunError
 from strandline.operations.topics import consumer, partitions_of
 
 LOOK_EVERY: Final = 0.2  # seconds
+ASK_AFTER: Final = 10  # looks in vain
 NULL: Final = "(null)"
 
 
@@ -59,9 +60,15 @@ def tail(
         enable_partition_eof=True,
     ) as reader:
         reader.assign([TopicPartition(topic, each, first) for each in range(partitions)])
+        quiet = 0
         while left or not until_end:
             message: Any = reader.poll(LOOK_EVERY)
+            quiet = quiet + 1 if message is None else 0
             if message is None:
+                if quiet % ASK_AFTER == 0 and _is_gone(reader, topic):
+                    raise RunError(
+                        f"The topic {topic!r} was deleted.", fix="Name one that is there: strandline kafka topics."
+                    )
                 continue
             error = message.error()
             if error is None:
@@ -75,6 +82,17 @@ def tail(
                     f"The topic {topic!r} can be read no further: {cluster.said(error.str())}",
                     fix="See whether it is still there: strandline kafka topics.",
                 )
+
+
+def _is_gone(reader: Any, topic: str) -> bool:
+    """Whether there is no such topic any more: the client waits for it in silence."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    try:
+        error = reader.list_topics(topic, timeout=1.0).topics[topic].error
+    except KafkaException:  # nobody answers just now
+        return False
+    return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def _warning(cluster: Cluster, warn: Callable[[str], None]) -> Callable[[Any], None]:
