@@ -255,7 +255,8 @@ def _shared(name: str, start: Callable[..., str]) -> str:
     if named:
         return named
     root, owner = Path(os.environ[ROOT]), int(os.environ[OWNER])
-    root.mkdir(mode=0o755, exist_ok=True)  # the user who runs PostgreSQL is another one than root
+    root.mkdir(exist_ok=True)
+    root.chmod(0o755)  # the user who runs PostgreSQL is another one than root
     note = root / f"{name}.json"
     with alone(root / f"{name}.lock"):
         if not note.exists():
