@@ -34,7 +34,7 @@ def test_waits(redis):
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """A run of its own, of the tests in a folder, with the servers that these tests get."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("STRANDLINE_", "PYTEST_"))}
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-rs", *arguments],
         cwd=folder, env={**kept, "PYTHONPATH": paths, **environment}, stdout=subprocess.PIPE, text=True,
@@ -65,11 +65,13 @@ def test_all_workers_of_a_run_get_the_same_server_and_it_ends_with_the_run(tmp_p
 def test_a_run_that_is_killed_leaves_no_server_and_no_folder(tmp_path: Path, workers: tuple[str, ...]) -> None:
     (tmp_path / "test_waits.py").write_text(WAITS, encoding="utf-8")
     waits, told = run(tmp_path, *workers), tmp_path / "told"
-    assert until(lambda: told.exists() and len(told.read_text(encoding="utf-8").split()) == 2, 60.0)
-    folder, url = told.read_text(encoding="utf-8").split()
-    assert answers(url)
-    waits.send_signal(signal.SIGKILL)
-    waits.communicate()
+    try:
+        assert until(lambda: told.exists() and len(told.read_text(encoding="utf-8").split()) == 2, 60.0)
+        folder, url = told.read_text(encoding="utf-8").split()
+        assert answers(url)
+    finally:
+        waits.send_signal(signal.SIGKILL)
+        waits.communicate()
     assert until(lambda: not answers(url) and not Path(folder).exists(), 20.0)
 
 
