@@ -1,0 +1,221 @@
+"""A registry of schemas, as Confluent's: schemas by their ids, and ids for schemas.
+
+A schema never changes under its id, so what was fetched once is kept. An id that the registry does not know and a
+registry that cannot be asked are two things: the first says something of the message, the second nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
+
+from strandline.clients.secrets import hide, revealed
+from strandline.errors import DescriptionError, RunError, did_you_mean, told
+from strandline.model.secrets import Secret, checked_options
+from strandline.model.time import Span
+
+if TYPE_CHECKING:
+    import httpx
+
+KNOWN: Final = ("ca", "password", "token", "username")
+_ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
+_ANSWER: Final = 10.0  # seconds for one answer
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
+_UNKNOWN: Final = 404
+
+
+class UnknownSchema(Exception):
+    """The registry answered, and knows no schema that can be used under this id; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Where a registry of schemas is, and how it is asked.
+
+    Options: `username` and `password`, or `token`, and `ca`, a file of certificates. `wait` is how long it may be away.
+
+    >>> Registry("http://registry:8081", {"username": "ann", "password": Secret.env("PASSWORD")}).options
+    (('password', Secret.env('PASSWORD')), ('username', 'ann'))
+    """
+
+    url: str
+    options: tuple[tuple[str, str | Secret], ...]
+    wait: Span
+
+    def __init__(
+        self,
+        url: str,
+        options: Mapping[str, object] | None = None,
+        *,
+        wait: str | timedelta | Span = Span(60_000_000),
+    ) -> None:
+        if not isinstance(url, str) or urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise DescriptionError("A registry is named by its url.", fix="Write 'http://registry:8081'.")
+        if "@" in urlsplit(url).netloc:  # not repeated here
+            raise DescriptionError(
+                "The url of the registry holds a user or a password, and would be in plans and logs.",
+                fix="Give them as options: {'username': 'ann', 'password': sl.Secret.env('A_VARIABLE')}.",
+            )
+        chosen = checked_options(options or {}, option="options")
+        for name, _ in chosen:
+            if name not in KNOWN:
+                raise DescriptionError(f"A registry has no option {name!r}.", fix=did_you_mean(name, KNOWN))
+        object.__setattr__(self, "url", url.rstrip("/"))
+        object.__setattr__(self, "options", chosen)
+        object.__setattr__(self, "wait", Span.of(wait))
+
+
+def registry_client(registry: Registry) -> RegistryClient:
+    """The client of a registry in this process: one for all, with what it has fetched."""
+    with _lock:
+        key = (os.getpid(), registry)  # connections do not survive a fork
+        if key not in _clients:
+            _clients[key] = RegistryClient(registry)
+        return _clients[key]
+
+
+class RegistryClient:
+    """Asks a registry, patiently, and keeps what it was told."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._secrets = [
+            value
+            for name, value in revealed(registry.options).items()
+            if isinstance(dict(registry.options)[name], Secret)
+        ]
+        self._http = _http(registry)
+        self._schemas: dict[int, Any] = {}
+        self._ids: dict[tuple[str, str], int] = {}
+
+    def schema(self, id: int) -> Any:  # noqa: A002 - the registry's word
+        """The Avro schema of an id, as fastavro has parsed it; UnknownSchema if there is none."""
+        if id not in self._schemas:
+            self._schemas[id] = self._parsed(self._found(f"/schemas/ids/{id}", f"the id {id}"), f"the id {id}")
+        return self._schemas[id]
+
+    def register(self, subject: str, schema: str | Mapping[str, Any]) -> int:
+        """The id of an Avro schema under a subject; it is added if it is not there. RunError if it may not be."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        if (subject, text) not in self._ids:
+            answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": text})
+            if answer.status_code >= 400:
+                raise RunError(
+                    f"The registry takes no schema for {subject!r}: {self._said(answer)}",
+                    fix="Mend the schema, or what the registry asks of this subject (its compatibility).",
+                )
+            self._ids[subject, text] = int(answer.json()["id"])
+        return self._ids[subject, text]
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._http.close()
+
+    def _found(self, path: str, what: str) -> dict[str, Any]:
+        answer = self._ask("GET", path)
+        if answer.status_code == _UNKNOWN:
+            raise UnknownSchema(f"the registry does not know {what}")
+        if answer.status_code >= 400:
+            raise RunError(
+                f"The registry at {self.registry.url} does not tell {what}: {self._said(answer)}",
+                fix="Look at its log; the flow goes on where it was.",
+            )
+        return dict(answer.json())
+
+    def _parsed(self, told: Mapping[str, Any], what: str) -> Any:
+        """A schema with all that it refers to."""
+        from fastavro.schema import SchemaParseException, parse_schema
+
+        if told.get("schemaType", "AVRO") != "AVRO":
+            raise UnknownSchema(f"{what} is a schema of the type {told['schemaType']}, not Avro")
+        names: dict[str, Any] = {}
+        try:
+            self._add_references(told, names)
+            return parse_schema(json.loads(told["schema"]), named_schemas=names)
+        except (SchemaParseException, ValueError, KeyError, TypeError) as error:
+            raise UnknownSchema(f"the schema of {what} cannot be read: {error!r}") from None
+
+    def _add_references(self, told: Mapping[str, Any], names: dict[str, Any]) -> None:
+        from fastavro.schema import parse_schema
+
+        for each in told.get("references") or ():
+            if each["name"] in names:
+                continue
+            path = f"/subjects/{quote(each['subject'], safe='')}/versions/{each['version']}"
+            found = self._found(path, f"version {each['version']} of {each['subject']!r}")
+            self._add_references(found, names)
+            parse_schema(json.loads(found["schema"]), named_schemas=names)
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        """An answer; while there is none, or only that the server is not well, ask again, for as long as it may be away."""
+        import httpx
+
+        until = time.monotonic() + self.registry.wait / 1_000_000
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                answer = self._http.request(method, path, json=body)
+                said = self._said(answer)
+                if answer.status_code in (401, 403):
+                    raise RunError(
+                        f"The registry at {self.registry.url} refuses us: {said}",
+                        fix="Give it username and password, or token, as options with sl.Secret.",
+                    )
+                if answer.status_code < 500 and answer.status_code != 429:
+                    return answer
+            except httpx.TransportError as error:
+                said = hide(f"{type(error).__name__}: {error}", self._secrets)
+            if time.monotonic() + pause > until:
+                raise RunError(
+                    f"The registry at {self.registry.url} did not answer for {self.registry.wait.text}: {said}",
+                    fix="Start it, or give its url; the flow goes on where it was.",
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _said(self, answer: httpx.Response) -> str:
+        return hide(f"{answer.status_code} {answer.text[:300]}".strip(), self._secrets)
+
+
+def _http(registry: Registry) -> httpx.Client:
+    try:
+        import httpx
+    except ImportError:
+        raise RunError(
+            "The client of registries is not installed.", fix="Install it: pip install 'strandline[kafka]'."
+        ) from None
+    chosen = revealed(registry.options)
+    headers = {"Accept": _ACCEPT}
+    if "token" in chosen:
+        headers["Authorization"] = f"Bearer {chosen['token']}"
+    auth = (chosen["username"], chosen.get("password", "")) if "username" in chosen else None
+    try:
+        return httpx.Client(
+            base_url=registry.url, headers=headers, auth=auth, timeout=_ANSWER, verify=_trusted(chosen.get("ca"))
+        )
+    except (OSError, httpx.InvalidURL) as error:
+        raise RunError(
+            f"The registry at {registry.url} cannot be asked: {hide(told(error), chosen)}",
+            fix="Give its url and the file of certificates, ca=.",
+        ) from None
+
+
+def _trusted(ca: str | None) -> Any:
+    """What certificates are judged by: those of a file, or the usual ones."""
+    if ca is None:
+        return True
+    import ssl
+
+    return ssl.create_default_context(cafile=ca)
+
+
+_lock: Final = threading.Lock()
+_clients: Final[dict[tuple[int, Registry], RegistryClient]] = {}

@@ -1,0 +1,149 @@
+"""What the brokers tell who plans: topics, their partitions, and how far each goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from strandline.errors import RunError
+from strandline.model.time import Instant, Span
+from strandline.sources.kafka_clients import ask, is_one_of
+from strandline.sources.kafka_fetching import Messages, fetched
+from strandline.sources.kafka_ranges import OffsetRange
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    from strandline.sources.kafka import KafkaSource
+
+Partition: TypeAlias = tuple[str, int]
+Topics: TypeAlias = dict[str, tuple[str, tuple[int, ...]]]
+"""Of each topic its id, which a topic made anew under the same name does not have, and its partitions."""
+Bounds: TypeAlias = tuple[int, int]
+"""Where a partition begins, and where it ends for whoever reads it so."""
+
+_ANSWER: Final = 10.0  # seconds for one answer
+_NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # of brokers that know none
+_SHORT: Final = Span(5_000_000)  # how long a new topic may be unknown to some broker
+_SAMPLE: Final = 50
+_GONE: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+
+
+def listing(source: KafkaSource) -> Topics:
+    """The topics that are read, with the partitions that are read of them."""
+    if source.pattern is not None:
+        return ask(source.cluster, "its topics", source.wait, lambda client: _matching(source, client))
+    found = ask(source.cluster, "its topics", source.wait, lambda client: _described(client, source.topics))
+    missing = [name for name in source.topics if name not in found]
+    if missing:
+        found = ask(source.cluster, "its topics", _SHORT, lambda client: _described(client, source.topics))
+    for name in source.topics:
+        if name not in found:
+            raise RunError(
+                f"There is no topic {name!r} at {source.cluster.servers}, or this user may not see it.",
+                fix="Create it, or mend its name; for topics that come and go, write pattern=.",
+            )
+    return _assigned(source, found) if source.assigned else found
+
+
+def bounds_of(source: KafkaSource, partitions: Sequence[Partition]) -> dict[Partition, Bounds]:
+    """Where partitions begin and end. What an open transaction holds back lies behind the end."""
+    from confluent_kafka.admin import OffsetSpec
+
+    if not partitions:
+        return {}
+
+    def question(client: AdminClient) -> dict[Partition, Bounds]:
+        first = _asked(source, client, partitions, OffsetSpec.earliest())
+        last = _asked(source, client, partitions, OffsetSpec.latest())
+        lows, ends = _offsets(first), _offsets(last)
+        return {each: (lows[each], max(lows[each], ends[each])) for each in partitions}
+
+    return ask(source.cluster, "offsets", source.wait, question)
+
+
+def of_time(source: KafkaSource, partitions: Sequence[Partition], instant: Instant) -> dict[Partition, int]:
+    """The offset of the first message of an instant or later, of each partition that has one."""
+    from confluent_kafka.admin import OffsetSpec
+
+    if not partitions:
+        return {}
+    spec = OffsetSpec.for_timestamp(max(0, -(-instant // 1000)))
+    found = ask(
+        source.cluster,
+        "offsets of a time",
+        source.wait,
+        lambda client: _offsets(_asked(source, client, partitions, spec)),
+    )
+    return {each: at for each, at in found.items() if at >= 0}
+
+
+def sample(source: KafkaSource, ranges: Sequence[OffsetRange]) -> dict[OffsetRange, float]:
+    """About how many bytes a message has, from the first ones of each range."""
+    short = [each._replace(high=min(each.high, each.low + _SAMPLE)) for each in ranges]
+    sizes: dict[tuple[str, int], list[int]] = {}
+    for batch in fetched(source.cluster, source.isolation, short, source.wait):
+        if isinstance(batch, Messages):
+            for each, message in zip(batch.ranges, batch.messages, strict=True):
+                size = len(message.value() or b"") + len(message.key() or b"")
+                sizes.setdefault((each.topic, each.partition), []).append(size)
+    return {
+        each: max(1.0, float(np.mean(sizes[each.topic, each.partition])))
+        for each in ranges
+        if (each.topic, each.partition) in sizes
+    }
+
+
+def _matching(source: KafkaSource, client: AdminClient) -> Topics:
+    names = [name for name in client.list_topics(timeout=_ANSWER).topics if source.wants(name)]
+    return _described(client, names)
+
+
+def _described(client: AdminClient, names: Sequence[str]) -> Topics:
+    from confluent_kafka import KafkaException, TopicCollection
+
+    if not names:
+        return {}
+    found: Topics = {}
+    for name, answer in client.describe_topics(TopicCollection(list(names)), request_timeout=_ANSWER).items():
+        try:
+            told = answer.result(_ANSWER + 1)
+        except KafkaException as error:
+            if is_one_of(error.args[0], _GONE):
+                continue
+            raise
+        topic_id = str(told.topic_id or "")
+        found[name] = ("" if topic_id == _NO_ID else topic_id, tuple(sorted(each.id for each in told.partitions)))
+    return found
+
+
+def _assigned(source: KafkaSource, found: Topics) -> Topics:
+    """Only the partitions that were named, which must be there."""
+    for topic, numbers in source.assigned:
+        for number in numbers:
+            if number not in found[topic][1]:
+                raise RunError(
+                    f"The topic {topic!r} has no partition {number}: it has {len(found[topic][1])}.",
+                    fix="Name partitions that there are, counted from 0, or only the topic.",
+                )
+    return {topic: (found[topic][0], numbers) for topic, numbers in source.assigned}
+
+
+def _asked(
+    source: KafkaSource, client: AdminClient, partitions: Sequence[Partition], spec: OffsetSpec
+) -> Mapping[Any, Future[Any]]:
+    from confluent_kafka import IsolationLevel, TopicPartition
+
+    committed = source.isolation == "read_committed"
+    return client.list_offsets(
+        {TopicPartition(topic, number): spec for topic, number in partitions},
+        isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
+        request_timeout=_ANSWER,
+    )
+
+
+def _offsets(answers: Mapping[Any, Future[Any]]) -> dict[Partition, int]:
+    return {(each.topic, each.partition): int(told.result(_ANSWER + 1).offset) for each, told in answers.items()}

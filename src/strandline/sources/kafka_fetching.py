@@ -1,0 +1,209 @@
+"""Messages of ranges of offsets, and what of them is lost.
+
+A range ends with a message at its end or behind it, or with the end of the partition: what was aborted, the marks of
+transactions and what was compacted away is never handed out, so the last offsets of a range may bring nothing at all.
+
+Law: every message of a range that readers may see is fetched once, or its offset is told to be lost; and fetching ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from strandline.clients.kafka import Cluster
+from strandline.model.time import Span
+from strandline.sources.kafka_clients import Said, consumer, is_one_of, is_transient, refused, unanswered
+from strandline.sources.kafka_losses import made_anew
+from strandline.sources.kafka_ranges import OffsetRange
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+
+AT_ONCE: Final = 50_000
+"""Messages that are handed on together, at most."""
+_BYTES: Final = 32 << 20
+_GRAB: Final = 10_000
+_POLL: Final = 0.2
+_ANSWER: Final = 5.0
+_MISSING: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+_NOT_OURS: Final = ("GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED")  # no group is used
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Messages:
+    """Messages, and beside each the range that it belongs to; those of one range are in order."""
+
+    messages: list[Message]
+    ranges: list[OffsetRange]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The offsets [low, high) of a partition that were removed before they were read."""
+
+    range: OffsetRange
+    low: int
+    high: int
+
+
+def fetched(cluster: Cluster, isolation: str, ranges: Sequence[OffsetRange], wait: Span) -> Iterator[Messages | Lost]:
+    """All messages of some ranges, of which no two are of one partition."""
+    with consumer(cluster, isolation) as (client, said):
+        fetching = _Fetching(cluster, client, said, wait, {(each.topic, each.partition): each for each in ranges})
+        fetching.begin()
+        yield from fetching.batches()
+
+
+@dataclass(slots=True)
+class _Fetching:
+    """Ranges on their way."""
+
+    cluster: Cluster
+    client: Consumer
+    said: Said
+    wait: Span
+    open: dict[tuple[str, int], OffsetRange]
+    next: dict[tuple[str, int], int] = field(default_factory=dict)
+    lost: list[Lost] = field(default_factory=list)
+    heard: float = 0.0
+
+    def begin(self) -> None:
+        self.next = {each: range_.low for each, range_ in self.open.items()}
+        self.client.assign([_place(*each, low) for each, low in self.next.items()])
+        self.heard = time.monotonic()
+
+    def batches(self) -> Iterator[Messages | Lost]:
+        """Batches of a size that is worth decoding."""
+        waiting, nbytes = Messages([], []), 0
+        while self.open:
+            more = self._grab()
+            waiting.messages.extend(more.messages)
+            waiting.ranges.extend(more.ranges)
+            nbytes += sum(map(len, more.messages))
+            if len(waiting.messages) >= AT_ONCE or nbytes >= _BYTES:
+                yield waiting
+                self.heard = time.monotonic()  # whoever took the batch may have been slow
+                waiting, nbytes = Messages([], []), 0
+        if waiting.messages:
+            yield waiting
+        yield from self.lost
+
+    def _grab(self) -> Messages:
+        """What is there by now; if nothing is, what comes next."""
+        got: list[Message] = self.client.consume(_GRAB, 0)
+        if not got:
+            first = self.client.poll(_POLL)
+            got = [] if first is None else [first, *self.client.consume(_GRAB - 1, 0)]
+        good = [each for each in got if each.error() is None]
+        found = self._of_one(good) if len(self.next) == len(self.open) == 1 else self._of_several(good)
+        if len(good) < len(got):
+            for each in got:
+                if each.error() is not None:
+                    self._event(each, each.error())
+        if good:
+            self.heard = time.monotonic()
+        elif time.monotonic() > self.heard + self.wait / 1_000_000:
+            self._silence()
+        return found
+
+    def _of_one(self, good: list[Message]) -> Messages:
+        """The same, quickly: where there is one range, all messages are its own."""
+        ((key, range_),) = self.open.items()
+        if not good:
+            return Messages([], [])
+        last = good[-1].offset()
+        self.next[key] = max(self.next[key], last + 1)
+        if last >= range_.high - 1:
+            self._close(key)
+            while good and good[-1].offset() >= range_.high:
+                good.pop()
+        return Messages(good, [range_] * len(good))
+
+    def _of_several(self, good: list[Message]) -> Messages:
+        found = Messages([], [])
+        for each in good:
+            key = (each.topic(), each.partition())
+            range_ = self.open.get(key)
+            if range_ is None:
+                continue
+            at = each.offset()
+            if self.next[key] <= at < range_.high:
+                found.messages.append(each)
+                found.ranges.append(range_)
+                self.next[key] = at + 1
+            if at >= range_.high - 1:
+                self._close(key)
+        return found
+
+    def _close(self, key: tuple[str, int]) -> None:
+        """A range is read; no more of its partition is fetched."""
+        del self.open[key]
+        if self.open:
+            self.client.incremental_unassign([_place(*key)])  # to pause it would outlive the assignment
+
+    def _event(self, event: Message, error: KafkaError) -> None:
+        key = (event.topic(), event.partition())
+        if is_one_of(error, ("_PARTITION_EOF",)):
+            self.heard = time.monotonic()
+            if key in self.open and (event.offset() or 0) >= self.open[key].high:
+                self._close(key)
+        elif is_one_of(error, ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")):
+            if key in self.open:
+                self._out_of_range(key, max(self.next[key], event.offset() or 0))
+        elif not is_transient(error) and not is_one_of(error, (*_MISSING, *_NOT_OURS)):
+            raise refused(self.cluster, "messages", error)
+
+    def _out_of_range(self, key: tuple[str, int], at: int) -> None:
+        """The partition does not have the offset that was asked for: it begins behind it, or ends before it."""
+        low, end = self._watermarks(key)
+        range_ = self.open[key]
+        if at > end:
+            raise made_anew(*key, at=at, end=end)
+        if low > at:
+            self.lost.append(Lost(range_, at, min(low, range_.high)))
+            self.next[key] = at = low
+        if at >= range_.high:
+            self._close(key)
+        else:
+            self.client.incremental_unassign([_place(*key)])
+            self.client.incremental_assign([_place(*key, at)])
+
+    def _watermarks(self, key: tuple[str, int]) -> tuple[int, int]:
+        from confluent_kafka import KafkaException
+
+        until = time.monotonic() + self.wait / 1_000_000
+        while True:
+            try:
+                found: tuple[int, int] = self.client.get_watermark_offsets(_place(*key), timeout=_ANSWER, cached=False)
+            except KafkaException as error:
+                if not is_transient(error.args[0]):
+                    raise refused(self.cluster, "offsets", error.args[0]) from None
+                if time.monotonic() > until:
+                    raise unanswered(self.cluster, "offsets", self.wait, self.said.last or error.args[0]) from None
+            else:
+                return found
+
+    def _silence(self) -> None:
+        """Nothing was heard for as long as brokers may be away: a topic that is gone is lost, all else is an error."""
+        from confluent_kafka import KafkaException
+
+        try:
+            topics = self.client.list_topics(timeout=_ANSWER).topics
+        except KafkaException as error:
+            raise unanswered(self.cluster, "messages", self.wait, self.said.last or error.args[0]) from None
+        gone = [each for each in self.open if each[0] not in topics or each[1] not in topics[each[0]].partitions]
+        if not gone:
+            raise unanswered(self.cluster, "messages", self.wait, self.said.last)
+        for key in gone:
+            self.lost.append(Lost(self.open[key], self.next[key], self.open[key].high))
+            self._close(key)
+        self.heard = time.monotonic()
+
+
+def _place(topic: str, partition: int, offset: int | None = None) -> Any:
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(topic, partition) if offset is None else TopicPartition(topic, partition, offset)
