@@ -233,8 +233,8 @@ def _require_no_collision(columns: Schema, added: Schema) -> None:
 
 
 def _start(given: object, topics: tuple[str, ...]) -> Start:
-    if given in ("earliest", "latest"):
-        return cast("Literal['earliest', 'latest']", given)
+    if given == "earliest" or given == "latest":  # noqa: PLR1714 - so that its type is known
+        return given
     if isinstance(given, Mapping):
         return tuple((topic, _offsets(topic, each, topics)) for topic, each in sorted(given.items()))
     if isinstance(given, str) and not given[:1].isdigit():

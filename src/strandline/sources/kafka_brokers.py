@@ -15,7 +15,7 @@ from strandline.sources.kafka_fetching import Messages, fetched
 from strandline.sources.kafka_ranges import OffsetRange
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient, OffsetSpec
+    from confluent_kafka.admin import AdminClient
 
     from strandline.sources.kafka import KafkaSource
 
@@ -51,14 +51,12 @@ def listing(source: KafkaSource) -> Topics:
 
 def bounds_of(source: KafkaSource, partitions: Sequence[Partition]) -> dict[Partition, Bounds]:
     """Where partitions begin and end. What an open transaction holds back lies behind the end."""
-    from confluent_kafka.admin import OffsetSpec
-
     if not partitions:
         return {}
 
     def question(client: AdminClient) -> dict[Partition, Bounds]:
-        first = _asked(source, client, partitions, OffsetSpec.earliest())
-        last = _asked(source, client, partitions, OffsetSpec.latest())
+        first = _asked(source, client, partitions, _spec("earliest"))
+        last = _asked(source, client, partitions, _spec("latest"))
         lows, ends = _offsets(first), _offsets(last)
         return {each: (lows[each], max(lows[each], ends[each])) for each in partitions}
 
@@ -67,11 +65,9 @@ def bounds_of(source: KafkaSource, partitions: Sequence[Partition]) -> dict[Part
 
 def of_time(source: KafkaSource, partitions: Sequence[Partition], instant: Instant) -> dict[Partition, int]:
     """The offset of the first message of an instant or later, of each partition that has one."""
-    from confluent_kafka.admin import OffsetSpec
-
     if not partitions:
         return {}
-    spec = OffsetSpec.for_timestamp(max(0, -(-instant // 1000)))
+    spec = _spec("for_timestamp", max(0, -(-instant // 1000)))
     found = ask(
         source.cluster,
         "offsets of a time",
@@ -133,7 +129,7 @@ def _assigned(source: KafkaSource, found: Topics) -> Topics:
 
 
 def _asked(
-    source: KafkaSource, client: AdminClient, partitions: Sequence[Partition], spec: OffsetSpec
+    source: KafkaSource, client: AdminClient, partitions: Sequence[Partition], spec: Any
 ) -> Mapping[Any, Future[Any]]:
     from confluent_kafka import IsolationLevel, TopicPartition
 
@@ -143,6 +139,13 @@ def _asked(
         isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
         request_timeout=_ANSWER,
     )
+
+
+def _spec(kind: str, *given: int) -> Any:
+    """Which offset is asked for."""
+    from confluent_kafka import admin  # its types do not name the specifications
+
+    return getattr(admin.OffsetSpec, kind)(*given)  # type: ignore[attr-defined]
 
 
 def _offsets(answers: Mapping[Any, Future[Any]]) -> dict[Partition, int]:

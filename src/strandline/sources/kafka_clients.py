@@ -31,7 +31,7 @@ MOST_KEPT: Final = 8
 
 _FAST: Final = {
     # A consumer that has read to the end asks again at once. Whoever comes next must not wait for that answer.
-    "fetch.wait.max.ms": 20,
+    "fetch.wait.max.ms": 5,
     "fetch.error.backoff.ms": 50,
     "queued.max.messages.kbytes": 32_768,
     "reconnect.backoff.max.ms": 2_000,
@@ -56,7 +56,7 @@ class Said:
 
     last: KafkaError | None = None
 
-    def __call__(self, error: KafkaError) -> None:
+    def __call__(self, error: KafkaError) -> None:  # noqa: D102 - the client calls it
         self.last = error
 
     @property
@@ -102,7 +102,7 @@ def ask(cluster: Cluster, what: str, wait: Span, question: Callable[[AdminClient
                     return question(client)
                 finally:
                     client.poll(0)  # lets it say why
-        except KafkaException as error:
+        except KafkaException as error:  # noqa: PERF203 - asked again on purpose
             refusal = said.refusal
             if refusal is not None or not is_transient(error.args[0]) or is_fatal(error):
                 raise refused(cluster, what, refusal or error.args[0]) from None
@@ -160,7 +160,7 @@ def _borrowed(key: tuple[Any, ...], make: Callable[[], Kept]) -> Iterator[Kept]:
 
 
 def _take(key: tuple[Any, ...]) -> Kept | None:
-    global _owner, _waiting  # noqa: PLW0603 - what a process keeps
+    global _owner, _waiting
     with _lock:
         if _owner != os.getpid():
             # After a fork the threads of these clients are not here: they can be neither used nor closed, only left alone.

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from json.decoder import scanstring
 from typing import Any, Final
 
 import numpy as np
@@ -119,7 +118,7 @@ def _fields(text: str, at: int) -> dict[str, tuple[int, int]]:
     at = _skip(text, at)
     if text[at] != "}":
         while True:
-            name, at = scanstring(text, _expect(text, at, '"'), True)
+            name, at = _DECODER.raw_decode(text, _expect(text, at, '"') - 1)
             low = _skip(text, _expect(text, at, ":"))
             _, at = _DECODER.raw_decode(text, low)
             found.setdefault(name, (low, at))

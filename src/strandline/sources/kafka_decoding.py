@@ -132,7 +132,7 @@ def _by_lines(
     for place, value in enumerate(values):
         try:
             lines[place] = _checked(value, line_of)
-        except NoLine as error:
+        except NoLine as error:  # noqa: PERF203 - each message by itself
             refused[place] = str(error)
     rows, unread = _read_apart(list(lines.values()), schema, read)
     numbers = np.fromiter(lines, np.int64, len(lines))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from strandline.clients.kafka import Cluster
 from strandline.model.time import Span
@@ -20,7 +20,10 @@ from strandline.sources.kafka_losses import made_anew
 from strandline.sources.kafka_ranges import OffsetRange
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Message
+    from confluent_kafka import Consumer, KafkaError
+
+Message: TypeAlias = Any
+"""A message of the client's. Its own types say that a place may be missing, which is so of errors only."""
 
 AT_ONCE: Final = 50_000
 """Messages that are handed on together, at most."""
@@ -177,14 +180,12 @@ class _Fetching:
         until = time.monotonic() + self.wait / 1_000_000
         while True:
             try:
-                found: tuple[int, int] = self.client.get_watermark_offsets(_place(*key), timeout=_ANSWER, cached=False)
-            except KafkaException as error:
+                return self.client.get_watermark_offsets(_place(*key), timeout=_ANSWER, cached=False)
+            except KafkaException as error:  # noqa: PERF203 - asked again on purpose
                 if not is_transient(error.args[0]):
                     raise refused(self.cluster, "offsets", error.args[0]) from None
                 if time.monotonic() > until:
                     raise unanswered(self.cluster, "offsets", self.wait, self.said.last or error.args[0]) from None
-            else:
-                return found
 
     def _silence(self) -> None:
         """Nothing was heard for as long as brokers may be away: a topic that is gone is lost, all else is an error."""

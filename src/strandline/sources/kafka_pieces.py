@@ -14,13 +14,11 @@ from strandline.model.time import Instant
 from strandline.sources.contract import Piece
 from strandline.sources.kafka import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TOPIC
 from strandline.sources.kafka_decoding import Decoded, decode
-from strandline.sources.kafka_fetching import Lost, Messages, fetched
+from strandline.sources.kafka_fetching import Lost, Message, Messages, fetched
 from strandline.sources.kafka_losses import lost, told_lost
 from strandline.sources.kafka_ranges import OffsetRange
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
-
     from strandline.sources.kafka import KafkaSource
 
 RAW: Final = "raw"
