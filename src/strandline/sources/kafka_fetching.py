@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from strandline.clients.kafka import Cluster
 from strandline.model.time import Span
 from strandline.sources.kafka_clients import Said, consumer, is_one_of, is_transient, refused, unanswered
@@ -27,7 +29,8 @@ Message: TypeAlias = Any
 
 AT_ONCE: Final = 50_000
 """Messages that are handed on together, at most."""
-_BYTES: Final = 32 << 20
+BYTES: Final = 32 << 20
+"""And bytes of their values, but for the last message."""
 _GRAB: Final = 10_000
 _POLL: Final = 0.2
 _ANSWER: Final = 5.0
@@ -52,12 +55,34 @@ class Lost:
     high: int
 
 
+class _TooMuch(Exception):
+    """More bytes than are held until the last of several ranges is read."""
+
+
 def fetched(cluster: Cluster, isolation: str, ranges: Sequence[OffsetRange], wait: Span) -> Iterator[Messages | Lost]:
-    """All messages of some ranges, of which no two are of one partition."""
+    """All messages of some ranges, of which no two are of one partition; range after range.
+
+    Law: what comes, and where it is cut into batches, depends on the ranges alone, and not on which broker is quick.
+    """
     with consumer(cluster, isolation) as (client, said):
-        fetching = _Fetching(cluster, client, said, wait, {(each.topic, each.partition): each for each in ranges})
-        fetching.begin()
-        yield from fetching.batches()
+        for group in _groups(ranges):
+            try:
+                yield from _Fetching(cluster, client, said, wait, group).batches()
+            except _TooMuch:
+                for each in group:
+                    yield from _Fetching(cluster, client, said, wait, [each]).batches()
+
+
+def _groups(ranges: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
+    """Ranges that are fetched together: small ones, because each fetch has its own cost."""
+    group: list[OffsetRange] = []
+    for each in ranges:
+        if group and sum(other.high - other.low for other in (*group, each)) > AT_ONCE:
+            yield group
+            group = []
+        group.append(each)
+    if group:
+        yield group
 
 
 @dataclass(slots=True)
@@ -68,40 +93,65 @@ class _Fetching:
     client: Consumer
     said: Said
     wait: Span
-    open: dict[tuple[str, int], OffsetRange]
-    next: dict[tuple[str, int], int] = field(default_factory=dict)
+    ranges: Sequence[OffsetRange]
+    open: dict[tuple[str, int], OffsetRange] = field(init=False)
+    next: dict[tuple[str, int], int] = field(init=False)
     lost: list[Lost] = field(default_factory=list)
     heard: float = 0.0
 
-    def begin(self) -> None:
-        self.next = {each: range_.low for each, range_ in self.open.items()}
-        self.client.assign([_place(*each, low) for each, low in self.next.items()])
-        self.heard = time.monotonic()
+    def __post_init__(self) -> None:
+        self.open = {(each.topic, each.partition): each for each in self.ranges}
+        self.next = {key: each.low for key, each in self.open.items()}
 
     def batches(self) -> Iterator[Messages | Lost]:
         """Batches of a size that is worth decoding."""
-        waiting, nbytes = Messages([], []), 0
+        self.client.assign([_place(*each, low) for each, low in self.next.items()])
+        self.heard = time.monotonic()
+        yield from self._one() if len(self.ranges) == 1 else self._several()
+        yield from sorted(self.lost, key=lambda each: self.ranges.index(each.range))
+
+    def _one(self) -> Iterator[Messages]:
+        """One range, of any length."""
+        waiting: list[Message] = []
+        nbytes = 0
         while self.open:
             more = self._grab()
-            waiting.messages.extend(more.messages)
-            waiting.ranges.extend(more.ranges)
-            nbytes += sum(map(len, more.messages))
-            if len(waiting.messages) >= AT_ONCE or nbytes >= _BYTES:
-                yield waiting
+            waiting += more
+            nbytes += sum(map(len, more))
+            while len(waiting) >= AT_ONCE or nbytes >= BYTES:
+                count = _worth_decoding(waiting)
+                yield Messages(waiting[:count], [self.ranges[0]] * count)
                 self.heard = time.monotonic()  # whoever took the batch may have been slow
-                waiting, nbytes = Messages([], []), 0
-        if waiting.messages:
-            yield waiting
-        yield from self.lost
+                waiting = waiting[count:]
+                nbytes = sum(map(len, waiting))
+        if waiting:
+            yield Messages(waiting, [self.ranges[0]] * len(waiting))
 
-    def _grab(self) -> Messages:
-        """What is there by now; if nothing is, what comes next."""
+    def _several(self) -> Iterator[Messages]:
+        """Several short ranges, held until all are read."""
+        held: dict[tuple[str, int], list[Message]] = {key: [] for key in self.open}
+        nbytes = 0
+        while self.open:
+            more = self._grab()
+            nbytes += sum(map(len, more))
+            if nbytes > BYTES:
+                raise _TooMuch
+            for each in more:
+                held[each.topic(), each.partition()].append(each)
+        messages = [each for several in held.values() for each in several]
+        if messages:
+            counts = [len(several) for several in held.values()]
+            ranges = [each for each, count in zip(self.ranges, counts, strict=True) for _ in range(count)]
+            yield Messages(messages, ranges)
+
+    def _grab(self) -> list[Message]:
+        """What is there by now; if nothing is, what comes next. Only messages of ranges that are open."""
         got: list[Message] = self.client.consume(_GRAB, 0)
         if not got:
             first = self.client.poll(_POLL)
             got = [] if first is None else [first, *self.client.consume(_GRAB - 1, 0)]
         good = [each for each in got if each.error() is None]
-        found = self._of_one(good) if len(self.next) == len(self.open) == 1 else self._of_several(good)
+        found = self._of_one(good) if len(self.ranges) == 1 else self._of_several(good)
         if len(good) < len(got):
             for each in got:
                 if each.error() is not None:
@@ -112,30 +162,29 @@ class _Fetching:
             self._silence()
         return found
 
-    def _of_one(self, good: list[Message]) -> Messages:
-        """The same, quickly: where there is one range, all messages are its own."""
-        ((key, range_),) = self.open.items()
-        if not good:
-            return Messages([], [])
-        last = good[-1].offset()
-        self.next[key] = max(self.next[key], last + 1)
-        if last >= range_.high - 1:
-            self._close(key)
-            while good and good[-1].offset() >= range_.high:
-                good.pop()
-        return Messages(good, [range_] * len(good))
+    def _of_one(self, good: list[Message]) -> list[Message]:
+        """The same as of several, quickly: all messages are of one partition, in order."""
+        if good:
+            ((key, range_),) = self.open.items()
+            if good[0].offset() < self.next[key] or any((m.topic(), m.partition()) != key for m in (good[0], good[-1])):
+                return self._of_several(good)  # not of this assignment; the client should not let it through
+            last = good[-1].offset()
+            self.next[key] = max(self.next[key], last + 1)
+            if last >= range_.high - 1:
+                self._close(key)
+                while good and good[-1].offset() >= range_.high:
+                    good.pop()
+        return good
 
-    def _of_several(self, good: list[Message]) -> Messages:
-        found = Messages([], [])
+    def _of_several(self, good: list[Message]) -> list[Message]:
+        found = []
         for each in good:
-            key = (each.topic(), each.partition())
+            key, at = (each.topic(), each.partition()), each.offset()
             range_ = self.open.get(key)
             if range_ is None:
                 continue
-            at = each.offset()
             if self.next[key] <= at < range_.high:
-                found.messages.append(each)
-                found.ranges.append(range_)
+                found.append(each)
                 self.next[key] = at + 1
             if at >= range_.high - 1:
                 self._close(key)
@@ -202,6 +251,12 @@ class _Fetching:
             self.lost.append(Lost(self.open[key], self.next[key], self.open[key].high))
             self._close(key)
         self.heard = time.monotonic()
+
+
+def _worth_decoding(messages: list[Message]) -> int:
+    """How many of the first messages make a batch."""
+    sizes = np.cumsum(np.fromiter(map(len, messages), np.int64, len(messages)))
+    return min(AT_ONCE, len(messages), int(np.searchsorted(sizes, BYTES)) + 1)
 
 
 def _place(topic: str, partition: int, offset: int | None = None) -> Any:

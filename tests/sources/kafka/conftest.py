@@ -1,0 +1,17 @@
+"""The broker, once for all tests of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sources.kafka.broker import Broker, address
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    found = Broker(address())
+    yield found
+    if found.made:
+        found.admin.delete_topics(found.made)
