@@ -146,14 +146,17 @@ def _checked(value: Value, line_of: Callable[[bytes], bytes]) -> bytes:
         raise NoLine(NULL)
     if not value.strip():
         raise NoLine(EMPTY)
+    reason = _no_text(value)
+    if reason is not None:
+        raise NoLine(reason)
     return line_of(value)
 
 
 def _read_apart(lines: list[bytes], schema: Schema, read: Read) -> tuple[pl.DataFrame, dict[int, str]]:
     """The rows of some lines, and the reasons of those that are none, by their place.
 
-    What a line means does not depend on those beside it, so lines of one text have one verdict. Where two lines are shown
-    as one text, of which only one is a row, each is read alone.
+    What a line means does not depend on those beside it, so lines of one text have one verdict. Should the readers of
+    lines not keep to that, each is read alone.
     """
     if not lines:
         return Understood.nothing(schema).rows, {}

@@ -12,9 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strandline.errors import DataError, RunError
-from strandline.sources import kafka_clients
+from strandline.sources import kafka_clients, kafka_fetching
 from strandline.sources.contract import Limit
 from strandline.sources.kafka import KafkaSource
+from strandline.sources.kafka_fetching import Messages, fetched
+from strandline.sources.kafka_ranges import OffsetRange
 from strandline.sources.kafka_reader import KafkaReader
 from tests.sources.kafka.broker import Broker
 from tests.sources.reading import NO_LIMIT, everything, malformed_of, offsets, pieces, table_of
@@ -287,10 +289,28 @@ def test_consumers_are_kept_between_ticks_and_left_alone_after_a_fork(broker: Br
     assert ns(source.reader()) == [*range(5)]
     assert [each.client for key, each in kafka_clients._waiting if key[:2] == ("consumer", source.cluster)] == kept
     child = os.fork()
-    if not child:  # reads with consumers of its own, and ends without closing those of its parent
-        os._exit(0 if ns(source.reader()) == [*range(5)] else 1)
+    if not child:  # reads with consumers of its own, without Polars, which has its own threads
+        found = fetched(source.cluster, source.isolation, [OffsetRange(topic, 0, 0, 5)], source.wait)
+        os._exit(0 if [len(each.messages) for each in found if isinstance(each, Messages)] == [5] else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert ns(source.reader()) == [*range(5)]
+
+
+def test_ranges_that_are_too_large_to_be_held_together_are_read_one_by_one(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = broker.topic(3)
+    for partition in range(3):
+        broker.put(topic, numbers(100 * partition, 100 * partition + 40), partition=partition)
+    wanted = [*range(40), *range(100, 140), *range(200, 240)]
+    reader = broker.source(topic).reader()
+    end = reader.latest(reader.first(), NO_LIMIT)
+    assert table_of(pieces(reader, reader.first(), end))["n"].to_list() == wanted
+    for most in (1, 100):
+        monkeypatch.setattr(kafka_fetching, "BYTES", most)
+        found = pieces(reader, reader.first(), end)
+        assert table_of(found)["n"].to_list() == wanted
+        assert len(found) > 3
 
 
 def test_two_parts_may_be_read_at_once_in_one_process(broker: Broker) -> None:
