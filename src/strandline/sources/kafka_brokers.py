@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-import numpy as np
 
 from strandline.errors import RunError
 from strandline.model.time import Instant, Span
@@ -80,17 +79,14 @@ def of_time(source: KafkaSource, partitions: Sequence[Partition], instant: Insta
 def sample(source: KafkaSource, ranges: Sequence[OffsetRange]) -> dict[OffsetRange, float]:
     """About how many bytes a message has, from the first ones of each range."""
     short = [each._replace(high=min(each.high, each.low + _SAMPLE)) for each in ranges]
-    sizes: dict[tuple[str, int], list[int]] = {}
+    sizes: dict[tuple[str, int], float] = {}
     for batch in fetched(source.cluster, source.isolation, short, source.wait):
         if isinstance(batch, Messages):
-            for each, message in zip(batch.ranges, batch.messages, strict=True):
-                size = len(message.value() or b"") + len(message.key() or b"")
-                sizes.setdefault((each.topic, each.partition), []).append(size)
-    return {
-        each: max(1.0, float(np.mean(sizes[each.topic, each.partition])))
-        for each in ranges
-        if (each.topic, each.partition) in sizes
-    }
+            messages = iter(batch.messages)
+            for each, count in batch.ranges:
+                found = [len(m.value() or b"") + len(m.key() or b"") for m in islice(messages, count)]
+                sizes[each.topic, each.partition] = max(1.0, sum(found) / count)
+    return {each: sizes[each.topic, each.partition] for each in ranges if (each.topic, each.partition) in sizes}
 
 
 def _matching(source: KafkaSource, client: AdminClient) -> Topics:

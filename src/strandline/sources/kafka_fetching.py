@@ -8,6 +8,7 @@ Law: every message of a range that readers may see is fetched once, or its offse
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Message: TypeAlias = Any
 """A message of the client's. Its own types say that a place may be missing, which is so of errors only."""
 
-AT_ONCE: Final = 50_000
+AT_ONCE: Final = 20_000
 """Messages that are handed on together, at most."""
 BYTES: Final = 32 << 20
 """And bytes of their values, but for the last message."""
@@ -40,10 +41,10 @@ _NOT_OURS: Final = ("GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED")  # no gr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Messages:
-    """Messages, and beside each the range that it belongs to; those of one range are in order."""
+    """Messages, one range after the other, and how many there are of each."""
 
     messages: list[Message]
-    ranges: list[OffsetRange]
+    ranges: list[tuple[OffsetRange, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +121,12 @@ class _Fetching:
             nbytes += sum(map(len, more))
             while len(waiting) >= AT_ONCE or nbytes >= BYTES:
                 count = _worth_decoding(waiting)
-                yield Messages(waiting[:count], [self.ranges[0]] * count)
+                yield Messages(waiting[:count], [(self.ranges[0], count)])
                 self.heard = time.monotonic()  # whoever took the batch may have been slow
                 waiting = waiting[count:]
                 nbytes = sum(map(len, waiting))
         if waiting:
-            yield Messages(waiting, [self.ranges[0]] * len(waiting))
+            yield Messages(waiting, [(self.ranges[0], len(waiting))])
 
     def _several(self) -> Iterator[Messages]:
         """Several short ranges, held until all are read."""
@@ -141,26 +142,35 @@ class _Fetching:
         messages = [each for several in held.values() for each in several]
         if messages:
             counts = [len(several) for several in held.values()]
-            ranges = [each for each, count in zip(self.ranges, counts, strict=True) for _ in range(count)]
-            yield Messages(messages, ranges)
+            yield Messages(messages, [pair for pair in zip(self.ranges, counts, strict=True) if pair[1]])
 
     def _grab(self) -> list[Message]:
         """What is there by now; if nothing is, what comes next. Only messages of ranges that are open."""
-        got: list[Message] = self.client.consume(_GRAB, 0)
-        if not got:
-            first = self.client.poll(_POLL)
-            got = [] if first is None else [first, *self.client.consume(_GRAB - 1, 0)]
-        good = [each for each in got if each.error() is None]
+        got = self._consumed()
+        failed = [each for each in got if each.error() is not None]
+        good = [each for each in got if each.error() is None] if failed else got
         found = self._of_one(good) if len(self.ranges) == 1 else self._of_several(good)
-        if len(good) < len(got):
-            for each in got:
-                if each.error() is not None:
-                    self._event(each, each.error())
+        for each in failed:
+            self._event(each, each.error())
         if good:
             self.heard = time.monotonic()
         elif time.monotonic() > self.heard + self.wait / 1_000_000:
             self._silence()
         return found
+
+    def _consumed(self) -> list[Message]:
+        """Messages and events. To look through so many new objects for garbage would take longer than to make them."""
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            got: list[Message] = self.client.consume(_GRAB, 0)
+            if not got:
+                first = self.client.poll(_POLL)
+                got = [] if first is None else [first, *self.client.consume(_GRAB - 1, 0)]
+            return got
+        finally:
+            if collects:
+                gc.enable()
 
     def _of_one(self, good: list[Message]) -> list[Message]:
         """The same as of several, quickly: all messages are of one partition, in order."""

@@ -55,28 +55,25 @@ def _decoded(source: KafkaSource, batch: Messages) -> Iterator[Piece]:
     found = decode(source, values)
     places = _places(source, batch)
     _refuse_far_times(found, places, messages)
-    for each, within in _by_range(batch.ranges):
-        yield _piece(source, each, messages, values, found, places, within)
+    at = 0
+    for each, count in batch.ranges:
+        yield _piece(source, each, batch.messages, values, found, places, at, at + count)
+        at += count
 
 
 def _piece(
     source: KafkaSource, range_: OffsetRange, messages: list[Message], values: list[Any], found: Decoded,
-    places: pl.DataFrame, within: np.ndarray[Any, Any] | None,
+    places: pl.DataFrame, low: int, high: int,
 ) -> Piece:  # fmt: skip
-    """The rows of one range; `within` are the messages that are its own, None if all are."""
-    rows, refused = found.rows, found.refused
-    if len(found.good) == len(messages) and within is None:
-        return Piece(partition=range_.name, rows=rows.hstack(places).select(list(source.schema)))
-    mine = np.arange(len(messages)) if within is None else within
-    at = np.searchsorted(found.good, mine)
-    is_good = (at < len(found.good)) & (found.good[np.minimum(at, len(found.good) - 1)] == mine) if len(rows) else None
-    good = mine[:0] if is_good is None else mine[is_good]
-    kept = rows[at[is_good]] if is_good is not None else rows
-    bad = [int(each) for each in mine if int(each) in refused] if refused else []
+    """The rows of the messages [low, high), which are of one range."""
+    first, last = np.searchsorted(found.good, [low, high]).tolist()
+    good = found.good[first:last]
+    there = places[low:high] if len(good) == high - low else places[good]
+    rows = found.rows[first:last].hstack(there).select(list(source.schema))
+    bad = [each for each in range(low, high) if each in found.refused] if found.refused else []
     if bad and source.on_bad == "fail":
-        raise _bad(range_, messages[bad[0]], refused[bad[0]])
-    table = kept.hstack(places[good]).select(list(source.schema))
-    return Piece(partition=range_.name, rows=table, malformed=_malformed(values, refused, places, bad))
+        raise _bad(range_, messages[bad[0]], found.refused[bad[0]])
+    return Piece(partition=range_.name, rows=rows, malformed=_malformed(values, found.refused, places, bad))
 
 
 def _malformed(values: list[Any], refused: dict[int, str], places: pl.DataFrame, bad: list[int]) -> pl.DataFrame | None:
@@ -99,18 +96,13 @@ def _place_types(source: KafkaSource) -> dict[str, pl.DataType]:
 def _places(source: KafkaSource, batch: Messages) -> pl.DataFrame:
     """Where the messages stood, in columns."""
     messages, types = batch.messages, _place_types(source)
-    count = len(messages)
-    first = batch.ranges[0]
-    if all(each is first for each in batch.ranges):
-        topics = pl.repeat(first.topic, count, dtype=pl.String(), eager=True)
-        partitions = pl.repeat(first.partition, count, dtype=pl.Int32(), eager=True)
-    else:
-        topics = pl.Series([each.topic for each in batch.ranges], dtype=pl.String())
-        partitions = pl.Series([each.partition for each in batch.ranges], dtype=pl.Int32())
-    columns = {
-        TOPIC: topics, PARTITION: partitions, OFFSET: np.fromiter((each.offset() for each in messages), np.int64, count),
+    which = np.repeat(np.arange(len(batch.ranges)), [count for _, count in batch.ranges])
+    columns: dict[str, Any] = {
+        TOPIC: pl.Series([each.topic for each, _ in batch.ranges], dtype=pl.String()).gather(which),
+        PARTITION: np.array([each.partition for each, _ in batch.ranges], np.int32)[which],
+        OFFSET: np.array([each.offset() for each in messages], np.int64),
         TIMESTAMP: _times(messages),
-    }  # fmt: skip
+    }
     if KEY in types:
         columns[KEY] = [each.key() for each in messages]
     if HEADERS in types:
@@ -122,10 +114,10 @@ def _places(source: KafkaSource, batch: Messages) -> pl.DataFrame:
 
 def _times(messages: list[Message]) -> pl.Series:
     """The messages' timestamps; null where there is none, or none in the calendar."""
-    told = np.fromiter((each.timestamp()[1] for each in messages), np.int64, len(messages))
+    told = np.array([each.timestamp()[1] for each in messages], np.int64)
     known = (told >= _FIRST_MS) & (told <= _LAST_MS)
     if (told < 0).any():  # the client has nothing but -1 to say that there is none
-        known &= np.fromiter((each.timestamp()[0] != 0 for each in messages), np.bool_, len(messages))
+        known &= np.array([each.timestamp()[0] != 0 for each in messages], np.bool_)
     micros = pl.Series(np.where(known, told, 0) * 1000)
     if not known.all():
         micros = micros.set(pl.Series(~known), None)
@@ -138,18 +130,6 @@ def _refuse_far_times(found: Decoded, places: pl.DataFrame, messages: list[Messa
     far = {each: at for each, (kind, at) in told.items() if kind != 0}
     if far:
         found.refuse({each: f"column {TIMESTAMP!r}: {at} ms since 1970 is no timestamp" for each, at in far.items()})
-
-
-def _by_range(ranges: list[OffsetRange]) -> Iterator[tuple[OffsetRange, np.ndarray[Any, Any] | None]]:
-    """Each range with the places of its messages, in order; None for all of them."""
-    distinct = dict.fromkeys(ranges)
-    if len(distinct) == 1:
-        yield ranges[0], None
-        return
-    number = {each: place for place, each in enumerate(distinct)}
-    numbers = np.fromiter((number[each] for each in ranges), np.int64, len(ranges))
-    for each, place in number.items():
-        yield each, np.flatnonzero(numbers == place)
 
 
 def _bad(range_: OffsetRange, message: Message, reason: str) -> DataError:
