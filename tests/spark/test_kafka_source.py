@@ -63,7 +63,9 @@ def test_each_message_once_over_restarts_and_bad_ones_with_their_place(
             state=tmp_path / "state", spark=spark, until="caught_up", max_rows_per_tick=400, batch_interval="0s"
         )
         rows = written(tmp_path / "rows")
-        assert sorted(row["n"] for row in rows) == [n for turn in range(run + 1) for n in range(1000 * turn, 1000 * turn + 900)]
+        assert sorted(row["n"] for row in rows) == [
+            n for turn in range(run + 1) for n in range(1000 * turn, 1000 * turn + 900)
+        ]
         places = {(row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]) for row in rows}
         assert len(places) == len(rows)
         rejected = written(tmp_path / "rejected")

@@ -75,11 +75,10 @@ class Registry:
 
 def registry_client(registry: Registry) -> RegistryClient:
     """The client of a registry in this process: one for all, with what it has fetched."""
-    with _lock:
-        key = (os.getpid(), registry)  # connections do not survive a fork
-        if key not in _clients:
-            _clients[key] = RegistryClient(registry)
-        return _clients[key]
+    with _kept.lock:
+        if registry not in _kept.clients:
+            _kept.clients[registry] = RegistryClient(registry)
+        return _kept.clients[registry]
 
 
 class RegistryClient:
@@ -217,5 +216,20 @@ def _trusted(ca: str | None) -> Any:
     return ssl.create_default_context(cafile=ca)
 
 
-_lock: Final = threading.Lock()
-_clients: Final[dict[tuple[int, Registry], RegistryClient]] = {}
+class _Kept:
+    """The clients of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.clients: dict[Registry, RegistryClient] = {}
+        self.left_alone: list[Any] = []
+
+    def forget(self) -> None:
+        """After a fork: a connection cannot be shared with another process, nor be closed for it."""
+        self.lock = threading.Lock()
+        self.left_alone.append(self.clients)
+        self.clients = {}
+
+
+_kept: Final = _Kept()
+os.register_at_fork(after_in_child=_kept.forget)

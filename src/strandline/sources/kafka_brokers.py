@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from strandline.errors import RunError
-from strandline.model.time import Instant, Span
+from strandline.model.time import Instant
 from strandline.sources.kafka_clients import ask, is_one_of
 from strandline.sources.kafka_fetching import Messages, fetched
 from strandline.sources.kafka_ranges import OffsetRange
@@ -26,26 +27,32 @@ Bounds: TypeAlias = tuple[int, int]
 
 _ANSWER: Final = 10.0  # seconds for one answer
 _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # of brokers that know none
-_SHORT: Final = Span(5_000_000)  # how long a new topic may be unknown to some broker
+_UNKNOWN_FOR: Final = 3.0  # seconds for which a new topic may be unknown to a broker
+_PAUSE: Final = 0.1
 _SAMPLE: Final = 50
 _GONE: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+
+
+class Gone(Exception):
+    """A partition that was there when topics were listed, and is not any more."""
 
 
 def listing(source: KafkaSource) -> Topics:
     """The topics that are read, with the partitions that are read of them."""
     if source.pattern is not None:
         return ask(source.cluster, "its topics", source.wait, lambda client: _matching(source, client))
-    found = ask(source.cluster, "its topics", source.wait, lambda client: _described(client, source.topics))
-    missing = [name for name in source.topics if name not in found]
-    if missing:
-        found = ask(source.cluster, "its topics", _SHORT, lambda client: _described(client, source.topics))
-    for name in source.topics:
-        if name not in found:
+    until = time.monotonic() + _UNKNOWN_FOR
+    while True:
+        found = ask(source.cluster, "its topics", source.wait, lambda client: _described(source, client, source.topics))
+        missing = [name for name in source.topics if name not in found]
+        if not missing:
+            return _assigned(source, found) if source.assigned else found
+        if time.monotonic() > until:
             raise RunError(
-                f"There is no topic {name!r} at {source.cluster.servers}, or this user may not see it.",
+                f"There is no topic {missing[0]!r} at {source.cluster.servers}, or this user may not see it.",
                 fix="Create it, or mend its name; for topics that come and go, write pattern=.",
             )
-    return _assigned(source, found) if source.assigned else found
+        time.sleep(_PAUSE)
 
 
 def bounds_of(source: KafkaSource, partitions: Sequence[Partition]) -> dict[Partition, Bounds]:
@@ -90,17 +97,17 @@ def sample(source: KafkaSource, ranges: Sequence[OffsetRange]) -> dict[OffsetRan
 
 
 def _matching(source: KafkaSource, client: AdminClient) -> Topics:
-    names = [name for name in client.list_topics(timeout=_ANSWER).topics if source.wants(name)]
-    return _described(client, names)
+    names = [name for name in client.list_topics(timeout=_seconds(source)).topics if source.wants(name)]
+    return _described(source, client, names)
 
 
-def _described(client: AdminClient, names: Sequence[str]) -> Topics:
+def _described(source: KafkaSource, client: AdminClient, names: Sequence[str]) -> Topics:
     from confluent_kafka import KafkaException, TopicCollection
 
     if not names:
         return {}
     found: Topics = {}
-    for name, answer in client.describe_topics(TopicCollection(list(names)), request_timeout=_ANSWER).items():
+    for name, answer in client.describe_topics(TopicCollection(list(names)), request_timeout=_seconds(source)).items():
         try:
             told = answer.result(_ANSWER + 1)
         except KafkaException as error:
@@ -133,7 +140,7 @@ def _asked(
     return client.list_offsets(
         {TopicPartition(topic, number): spec for topic, number in partitions},
         isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
-        request_timeout=_ANSWER,
+        request_timeout=_seconds(source),
     )
 
 
@@ -145,4 +152,16 @@ def _spec(kind: str, *given: int) -> Any:
 
 
 def _offsets(answers: Mapping[Any, Future[Any]]) -> dict[Partition, int]:
-    return {(each.topic, each.partition): int(told.result(_ANSWER + 1).offset) for each, told in answers.items()}
+    from confluent_kafka import KafkaException
+
+    try:
+        return {(each.topic, each.partition): int(told.result(_ANSWER + 1).offset) for each, told in answers.items()}
+    except KafkaException as error:
+        if is_one_of(error.args[0], _GONE):
+            raise Gone(str(error.args[0])) from None
+        raise
+
+
+def _seconds(source: KafkaSource) -> float:
+    """How long one answer may take."""
+    return min(_ANSWER, max(1.0, source.wait / 1_000_000))

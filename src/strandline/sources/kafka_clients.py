@@ -140,44 +140,54 @@ def refused(cluster: Cluster, what: str, error: object) -> RunError:
 
 def close_all() -> None:
     """Close the clients that wait in this process."""
-    with _lock:
-        gone = [kept for _, kept in _waiting]
-        _waiting.clear()
-    for kept in gone:
+    for kept in _pool.emptied():
         _close(kept)
+
+
+class _Pool:
+    """The clients that wait in this process, those that waited longest first."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.waiting: list[tuple[tuple[Any, ...], Kept]] = []
+        self.left_alone: list[Any] = []
+
+    def take(self, key: tuple[Any, ...]) -> Kept | None:
+        with self.lock:
+            for place, (known, kept) in enumerate(self.waiting):
+                if known == key:
+                    del self.waiting[place]
+                    return kept
+        return None
+
+    def give_back(self, key: tuple[Any, ...], kept: Kept) -> list[Kept]:
+        """Those that are too many now."""
+        with self.lock:
+            self.waiting.append((key, kept))
+            return [self.waiting.pop(0)[1] for _ in range(len(self.waiting) - MOST_KEPT)]
+
+    def emptied(self) -> list[Kept]:
+        with self.lock:
+            gone, self.waiting = self.waiting, []
+        return [kept for _, kept in gone]
+
+    def forget(self) -> None:
+        """After a fork the threads of clients are not here: they can be neither used nor closed, only left alone."""
+        self.lock = threading.Lock()
+        self.left_alone.append(self.waiting)
+        self.waiting = []
 
 
 @contextmanager
 def _borrowed(key: tuple[Any, ...], make: Callable[[], Kept]) -> Iterator[Kept]:
-    kept = _take(key) or make()
+    kept = _pool.take(key) or make()
     kept.said.last = None
     try:
         yield kept
     except BaseException:
         _close(kept)
         raise
-    _give_back(key, kept)
-
-
-def _take(key: tuple[Any, ...]) -> Kept | None:
-    global _owner, _waiting
-    with _lock:
-        if _owner != os.getpid():
-            # After a fork the threads of these clients are not here: they can be neither used nor closed, only left alone.
-            _left_alone.append(_waiting)
-            _owner, _waiting = os.getpid(), []
-        for place, (known, kept) in enumerate(_waiting):
-            if known == key:
-                del _waiting[place]
-                return kept
-    return None
-
-
-def _give_back(key: tuple[Any, ...], kept: Kept) -> None:
-    with _lock:
-        _waiting.append((key, kept))
-        gone = [_waiting.pop(0)[1] for _ in range(len(_waiting) - MOST_KEPT)]
-    for each in gone:
+    for each in _pool.give_back(key, kept):
         _close(each)
 
 
@@ -219,8 +229,6 @@ def _made(kind: Callable[[dict[str, Any]], Any], cluster: Cluster, settings: dic
         ) from None
 
 
-_lock: Final = threading.Lock()
-_owner = os.getpid()
-_waiting: list[tuple[tuple[Any, ...], Kept]] = []
-_left_alone: Final[list[Any]] = []
+_pool: Final = _Pool()
+os.register_at_fork(after_in_child=_pool.forget)
 atexit.register(close_all)

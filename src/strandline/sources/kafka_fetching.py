@@ -69,7 +69,7 @@ def fetched(cluster: Cluster, isolation: str, ranges: Sequence[OffsetRange], wai
         for group in _groups(ranges):
             try:
                 yield from _Fetching(cluster, client, said, wait, group).batches()
-            except _TooMuch:
+            except _TooMuch:  # noqa: PERF203 - of each group by itself
                 for each in group:
                     yield from _Fetching(cluster, client, said, wait, [each]).batches()
 
@@ -251,7 +251,7 @@ class _Fetching:
         from confluent_kafka import KafkaException
 
         try:
-            topics = self.client.list_topics(timeout=_ANSWER).topics
+            topics = self.client.list_topics(timeout=min(_ANSWER, max(1.0, self.wait / 1_000_000))).topics
         except KafkaException as error:
             raise unanswered(self.cluster, "messages", self.wait, self.said.last or error.args[0]) from None
         gone = [each for each in self.open if each[0] not in topics or each[1] not in topics[each[0]].partitions]

@@ -6,6 +6,7 @@ how far it is read, and how far there was to read when that was planned. Before 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -13,6 +14,7 @@ from strandline.errors import DataError, RunError, StateError
 from strandline.model.time import Instant
 from strandline.sources.contract import Limit, Offset, Piece, Place
 from strandline.sources.kafka_admission import admitted
+from strandline.sources.kafka_clients import unanswered
 from strandline.sources.kafka_losses import lost, made_anew
 from strandline.sources.kafka_ranges import OffsetRange, cut
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Partition: TypeAlias = tuple[str, int]
 
 _ALWAYS: Final = -1 << 62
+_PAUSE: Final = 0.1
 
 
 class KafkaReader:
@@ -50,14 +53,13 @@ class KafkaReader:
 
     def latest(self, start: Offset, limit: Limit, *, now: int | None = None) -> Offset:
         """Ask how far partitions go, and take as much as the limit lets through, spread over them."""
-        topics = self._listing(start, now)
         known = _places(start)
-        partitions = sorted((name, number) for name, (_, numbers) in topics.items() for number in numbers)
-        bounds, begins = self._bounds(partitions, known, is_first=start["places"] is None)
+        topics, bounds = self._found(start, now)
+        begins = self._begins([each for each in bounds if each not in known], bounds, is_first=start["places"] is None)
         places = {**known, **{each: [begins[each], begins[each], bounds[each][1]] for each in begins}}
-        for each in partitions:
+        for each in bounds:
             self._require_there(each, places[each], bounds[each])
-        for each in set(known) - set(partitions):
+        for each in set(known) - set(bounds):
             places[each] = self._gone(each, known[each])
         self._admit(places, bounds, limit)
         ids = {**start["topics"], **{name: topic_id for name, (topic_id, _) in topics.items() if topic_id}}
@@ -102,30 +104,43 @@ class KafkaReader:
                     raise made_anew(name)
         return self._topics
 
-    def _bounds(
-        self, partitions: list[Partition], known: Mapping[Partition, list[int]], *, is_first: bool
-    ) -> tuple[dict[Partition, Bounds], dict[Partition, int]]:
-        """Where each partition begins and ends now; and where the new ones are begun to be read."""
-        from strandline.sources.kafka_brokers import bounds_of, of_time
+    def _found(self, start: Offset, now: int | None) -> tuple[Topics, dict[Partition, Bounds]]:
+        """The topics, and where each of their partitions begins and ends now."""
+        from strandline.sources.kafka_brokers import Gone, bounds_of
 
-        bounds = bounds_of(self.source, partitions)
-        new = [each for each in partitions if each not in known]
+        until = time.monotonic() + self.source.wait / 1_000_000
+        while True:
+            topics = self._listing(start, now)
+            try:
+                return topics, bounds_of(self.source, _partitions(topics))
+            except Gone as error:
+                self._topics = None
+                if time.monotonic() > until:
+                    raise unanswered(self.source.cluster, "offsets", self.source.wait, error) from None
+                time.sleep(_PAUSE)
+
+    def _begins(
+        self, new: list[Partition], bounds: Mapping[Partition, Bounds], *, is_first: bool
+    ) -> dict[Partition, int]:
+        """Where partitions that were not known are begun to be read."""
+        from strandline.sources.kafka_brokers import of_time
+
         start = self.source.start
         begins = {each: bounds[each][0] for each in new}
         if isinstance(start, tuple):
             given = {(topic, number): at for topic, offsets in start for number, at in offsets}
-            begins |= {each: given[each] for each in new if each in given}
-            for each in given.keys() - set(partitions) if is_first else ():
+            for each in given.keys() - bounds.keys() if is_first else ():
                 raise RunError(
                     f"start names the partition {each[1]} of the topic {each[0]!r}, which is not there.",
                     fix="Name partitions that there are; those that are not named begin at their beginning.",
                 )
+            begins |= {each: given[each] for each in new if each in given}
         elif is_first and start == "latest":
             begins = {each: bounds[each][1] for each in new}
         elif is_first and isinstance(start, Instant):
             found = of_time(self.source, new, start)
             begins = {each: min(bounds[each][1], found.get(each, bounds[each][1])) for each in new}
-        return bounds, begins
+        return begins
 
     def _require_there(self, partition: Partition, place: list[int], bounds: Bounds) -> None:
         """What is to be read next must lie within what the partition has."""
@@ -174,6 +189,10 @@ class KafkaReader:
             found = sample(self.source, stale)
             self._sizes |= {(each.topic, each.partition): (each.low, found.get(each, 1.0)) for each in stale}
         return [self._sizes.get(each, (0, 1.0))[1] for each in order]
+
+
+def _partitions(topics: Topics) -> list[Partition]:
+    return sorted((name, number) for name, (_, numbers) in topics.items() for number in numbers)
 
 
 def _name(partition: Partition) -> str:

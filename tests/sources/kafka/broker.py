@@ -34,8 +34,10 @@ class Broker:
     made: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.admin = AdminClient({"bootstrap.servers": self.servers})
-        self.plain = Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
+        self.admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        self.plain = Producer(
+            {"bootstrap.servers": self.servers, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
+        )  # in order
 
     @property
     def cluster(self) -> Cluster:

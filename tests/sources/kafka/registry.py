@@ -69,7 +69,7 @@ def serving(port: int = 0, server: Server | None = None) -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815 - the server's name
 
         def judged(self, body: Any) -> tuple[int, Any]:
             if state.down:

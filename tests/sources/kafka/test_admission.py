@@ -45,7 +45,9 @@ def test_bytes_bound_a_tick_but_for_the_least_that_always_goes(room: int, waitin
     assert any(taken) == any(waiting)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3000), st.integers(1, 5000)), max_size=6), st.integers(1, 9))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3000), st.integers(1, 5000)), max_size=6), st.integers(1, 9)
+)
 def test_parts_put_together_are_the_ranges(given_ranges: list[tuple[int, int, int]], wanted: int) -> None:
     ranges = [OffsetRange("t", place, low, low + more) for place, (_, low, more) in enumerate(given_ranges)]
     joined: list[OffsetRange] = []

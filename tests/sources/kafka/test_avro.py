@@ -68,6 +68,7 @@ def test_a_schema_is_asked_for_once(server: Server) -> None:
     assert len(server.asked) == 1
 
 
+LOCAL = datetime(2026, 1, 1, 5)  # noqa: DTZ001 - without a zone is what is meant
 TYPES: list[tuple[Any, Any, str, Any]] = [
     ("int", 7, "bigint", 7),
     ("int", 7, "double", 7.0),
@@ -90,7 +91,7 @@ TYPES: list[tuple[Any, Any, str, Any]] = [
     ({"type": "int", "logicalType": "date"}, date(2026, 1, 2), "date", date(2026, 1, 2)),
     ({"type": "long", "logicalType": "timestamp-millis"}, datetime(2026, 1, 1, tzinfo=timezone.utc), "timestamp", datetime(2026, 1, 1, tzinfo=timezone.utc)),
     ({"type": "long", "logicalType": "timestamp-micros"}, datetime(2026, 1, 1, 0, 0, 0, 5, tzinfo=timezone.utc), "timestamp", datetime(2026, 1, 1, 0, 0, 0, 5, tzinfo=timezone.utc)),
-    ({"type": "long", "logicalType": "local-timestamp-micros"}, datetime(2026, 1, 1, 5), "timestamp_ntz", datetime(2026, 1, 1, 5)),
+    ({"type": "long", "logicalType": "local-timestamp-micros"}, LOCAL, "timestamp_ntz", LOCAL),
     ("long", 1_767_225_600_000_000, "timestamp", datetime(2026, 1, 1, tzinfo=timezone.utc)),
     ("long", 1 << 62, "timestamp", None),
     ("long", 90_000_000, "interval", timedelta(seconds=90)),
@@ -118,7 +119,17 @@ def test_what_is_no_avro_has_a_reason_and_the_rest_stays(server: Server) -> None
     number = server.add(OLD)
     single = server.add("long")
     good = wire(number, OLD, {"user": "ann", "n": 1, "gone": ""})
-    values = [good, None, b"", b"\1" + good[1:], good[:-1], good + b"x", b"\0\0\0\0\x63abc", wire(single, "long", 5), good]
+    values = [
+        good,
+        None,
+        b"",
+        b"\1" + good[1:],
+        good[:-1],
+        good + b"x",
+        b"\0\0\0\0\x63abc",
+        wire(single, "long", 5),
+        good,
+    ]
     found = decode_avro(values, Schema.of("user string"), client(server))
     assert found.good.tolist() == [0, 8]
     assert list(found.refused) == [1, 2, 3, 4, 5, 6, 7]
@@ -193,8 +204,17 @@ def test_registering_gives_the_id_that_others_read_by(server: Server) -> None:
 def test_avro_from_a_topic(broker: Broker, server: Server) -> None:
     old, new = server.add(OLD), server.add(NEW)
     topic = broker.topic()
-    broker.put(topic, [wire(old, OLD, {"user": "ann", "n": 1, "gone": ""}), b"junk", wire(new, NEW, {"user": "bob", "n": 2, "price": 1.5})])
-    reader = broker.source(topic, format="avro", schema="user string, n bigint, price double", registry=server.url).reader()
+    broker.put(
+        topic,
+        [
+            wire(old, OLD, {"user": "ann", "n": 1, "gone": ""}),
+            b"junk",
+            wire(new, NEW, {"user": "bob", "n": 2, "price": 1.5}),
+        ],
+    )
+    reader = broker.source(
+        topic, format="avro", schema="user string, n bigint, price double", registry=server.url
+    ).reader()
     found = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT))
     OPEN.append(registry_client(Registry(server.url)))
     assert [row[:3] for row in table_of(found).rows()] == [("ann", 1, None), ("bob", 2, 1.5)]

@@ -98,3 +98,17 @@ def test_a_topic_that_is_gone_is_lost_too(broker: Broker) -> None:
     assert [piece.malformed["reason"][0][:20] for piece in found if piece.malformed is not None] == [
         "the offsets 10 to 99"
     ]
+
+
+@pytest.mark.slow
+def test_a_topic_of_a_pattern_that_is_deleted_does_not_stop_the_others(broker: Broker) -> None:
+    topic, stays = full(broker), broker.topic()
+    reader = broker.source(pattern=f"{topic}|{stays}", look_again="1h").reader()
+    start = reader.latest(reader.first(), NO_LIMIT, now=1)
+    broker.delete(topic)
+    while topic in broker.admin.list_topics(timeout=10).topics:
+        pass
+    broker.put(stays, [b'{"n": 5}'])
+    end = reader.latest(start, NO_LIMIT, now=2)
+    assert table_of(pieces(reader, start, end))["n"].to_list() == [5]
+    assert reader.places(end)[f"{topic}/0"].position == 100

@@ -32,7 +32,9 @@ def ns(reader: KafkaReader, limit: Limit = NO_LIMIT, wanted: int = 1) -> list[in
 
 def test_rows_say_where_their_messages_stood(broker: Broker) -> None:
     topic = broker.topic(2)
-    broker.put(topic, [b'{"n": 7}'], partition=1, key=b"k\xff", headers=[("a", b"1"), ("a", None)], timestamp=1_767_225_600_000)
+    broker.put(
+        topic, [b'{"n": 7}'], partition=1, key=b"k\xff", headers=[("a", b"1"), ("a", None)], timestamp=1_767_225_600_000
+    )
     reader = broker.source(topic, include=["key", "headers"]).reader()
     (piece,) = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT))
     assert piece.partition == f"{topic}/1"
@@ -285,9 +287,9 @@ def test_consumers_are_kept_between_ticks_and_left_alone_after_a_fork(broker: Br
     broker.put(topic, numbers(0, 5))
     source = broker.source(topic)
     assert ns(source.reader()) == [*range(5)]
-    kept = [each.client for key, each in kafka_clients._waiting if key[:2] == ("consumer", source.cluster)]
+    kept = [each.client for key, each in kafka_clients._pool.waiting if key[:2] == ("consumer", source.cluster)]
     assert ns(source.reader()) == [*range(5)]
-    assert [each.client for key, each in kafka_clients._waiting if key[:2] == ("consumer", source.cluster)] == kept
+    assert [each.client for key, each in kafka_clients._pool.waiting if key[:2] == ("consumer", source.cluster)] == kept
     child = os.fork()
     if not child:  # reads with consumers of its own, without Polars, which has its own threads
         found = fetched(source.cluster, source.isolation, [OffsetRange(topic, 0, 0, 5)], source.wait)
@@ -332,7 +334,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(broker: Broker) -> None:
         try:
             broker.topic(name=topic)
             break
-        except Exception:  # noqa: BLE001, PERF203 - the old one is not gone yet
+        except Exception:
             continue
     broker.put(topic, numbers(0, 9))
     with pytest.raises(DataError, match="made anew"):
