@@ -371,3 +371,18 @@ def test_text_and_bytes_come_as_they_are(broker: Broker) -> None:
     assert [row[0] for row in everything(broker.source(topic, format="bytes").reader())] == [
         b"a\nb", None, b"", b"\xff", b"\xc3\xa9",
     ]  # fmt: skip
+
+
+def test_csv_and_changes_of_debezium_from_a_topic(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.put(topic, [b'7,"a\nb"', b"x,y", b"8,"])
+    reader = broker.source(topic, format="csv", schema="n int, s string").reader()
+    found = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT))
+    assert [row[:2] for row in table_of(found).rows()] == [(7, "a\nb"), (8, None)]
+    assert [row[0] for row in malformed_of(found)] == [b"x,y"]
+    changes = broker.topic()
+    broker.put(changes, [b'{"op": "c", "after": {"n": 1}}', b'{"op": "d", "before": {"n": 1}}', None, b"{}"])
+    reader = broker.source(changes, format="debezium").reader()
+    found = pieces(reader, reader.first(), reader.latest(reader.first(), NO_LIMIT))
+    assert table_of(found).select("n", "op", "kafka_offset").rows() == [(1, "insert", 0), (1, "delete", 1)]
+    assert [row[0] for row in malformed_of(found)] == [b"{}"]
