@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.verdicts import Verdict, conclude
 from strandline.clients.kafka import Cluster
 from strandline.sources.contract import Limit
-from strandline.sources.kafka import KafkaSource
+from strandline.sources.kafka.description import KafkaSource
 
 TASKS = 2
 PARTITIONS = 4

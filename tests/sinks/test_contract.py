@@ -21,9 +21,10 @@ from strandline.sinks.files import FileSink
 from strandline.sinks.foreach import ForeachTick
 from strandline.sinks.memory import MemorySink
 from strandline.sinks.redis import RedisSink
+from tests import servers
 from tests.sinks.delivering import TARGET, Upserted, delivery
 from tests.sinks.http_calls.publishing import AtNoon, shared_url
-from tests.sinks.redis.serving import new_prefix, redis_url
+from tests.sinks.redis.serving import new_prefix
 
 MEMORY = MemorySink()
 LASTING: dict[str, Callable[[Path], Sink]] = {
@@ -33,7 +34,7 @@ LASTING: dict[str, Callable[[Path], Sink]] = {
     "sqlite": lambda folder: DatabaseSink(f"sqlite:///{folder}/out.db", "rows"),
     "delta": lambda folder: DeltaSink(folder / "table"),
     "delta of upserts": lambda folder: Upserted(DeltaSink(folder / "table")),
-    "redis": lambda folder: Upserted(RedisSink(redis_url(), new_prefix(), wait="0s")),
+    "redis": lambda folder: Upserted(RedisSink(servers.redis(), new_prefix(), wait="0s")),
 }
 PASSING: dict[str, Callable[[Path], Sink]] = {
     "console": lambda folder: ConsoleSink(),

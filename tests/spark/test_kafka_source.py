@@ -14,14 +14,14 @@ import strandline as sl
 from strandline.errors import DataError
 from strandline.store.journal import records
 from strandline.store.storage import storage_at
-from tests.sources.kafka.broker import Broker, address
+from tests.sources.kafka.broker import Broker
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    found = Broker(address())
+def broker(kafka: str) -> Iterator[Broker]:
+    found = Broker(kafka)
     yield found
     for answer in found.admin.delete_topics(found.made).values() if found.made else ():
         answer.exception(30)

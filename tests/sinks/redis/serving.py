@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from typing import Any
-
-import pytest
-
-
-def redis_url() -> str:
-    """The server of this session; skips where there is none."""
-    address = os.environ.get("STRANDLINE_TEST_REDIS")
-    if not address:
-        pytest.skip("STRANDLINE_TEST_REDIS names no server of Redis (host:port)")
-    return address if "://" in address else f"redis://{address}"
 
 
 def new_prefix() -> str:

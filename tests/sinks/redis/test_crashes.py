@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from tests import servers
 from tests.sinks.redis.dying import DIED, LEFT, TICKS, die_at, publish
-from tests.sinks.redis.serving import entries, new_prefix, redis_url
+from tests.sinks.redis.serving import entries, new_prefix
 
 
 def test_undisturbed() -> None:
-    url, prefix = redis_url(), new_prefix()
+    url, prefix = servers.redis(), new_prefix()
     assert publish(url, prefix, TICKS) == [False, False]
     assert entries(url, prefix) == LEFT
 
 
 @pytest.mark.slow
 def test_a_publisher_that_dies_at_any_moment_and_again_leaves_what_an_undisturbed_one_does() -> None:
-    url, died, states = redis_url(), 0, set()
+    url, died, states = servers.redis(), 0, set()
     for number in range(1, 80):
         prefix = new_prefix()
         ended = die_at(url, prefix, number)

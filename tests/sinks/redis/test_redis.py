@@ -27,17 +27,18 @@ from strandline.sinks.contract import Target
 from strandline.sinks.redis import RedisSink
 from strandline.sinks.redis_entries import entry_name
 from strandline.sinks.redis_publisher import Attempt
+from tests import servers
 from tests.lanes import examples
 from tests.sinks.delivering import CHANGES, delivery, delivery_of
 from tests.sinks.redis.own_server import Server, free_port
-from tests.sinks.redis.serving import entries, new_prefix, redis_url
+from tests.sinks.redis.serving import entries, new_prefix
 
 Made = Callable[..., Server]
 
 
 @pytest.fixture
 def sink() -> RedisSink:
-    return RedisSink(redis_url(), new_prefix(), batch=2, wait="0s")
+    return RedisSink(servers.redis(), new_prefix(), batch=2, wait="0s")
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ TICKS = st.lists(st.dictionaries(KEYS, st.one_of(st.none(), st.integers(0, 9)), 
 @settings(max_examples=examples(40))
 @given(ticks=TICKS, batch=st.integers(1, 3))
 def test_the_entries_are_what_the_changes_amount_to(ticks: list[dict[str | None, int | None]], batch: int) -> None:
-    sink = RedisSink(redis_url(), new_prefix(), batch=batch)
+    sink = RedisSink(servers.redis(), new_prefix(), batch=batch)
     table = pl.DataFrame(schema={"k": pl.String, "n": pl.Int64})
     changed = [[(k, n, "delete" if n is None else "upsert") for k, n in tick.items()] for tick in ticks]
     publish(sink, CHANGES, *changed)

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from strandline.clients.kafka import Cluster
-from strandline.sources.kafka import KafkaSource
-
-VARIABLE = "STRANDLINE_TEST_KAFKA"
-
-
-def address() -> str:
-    """Where the broker is; without one, the test is skipped with a reason."""
-    found = os.environ.get(VARIABLE)
-    if not found:
-        pytest.skip(f"no broker of Kafka: {VARIABLE} does not say where one is")
-    return found
+from strandline.sources.kafka.description import KafkaSource
 
 
 @dataclass

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sources.kafka.broker import Broker, address
+from tests.sources.kafka.broker import Broker
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
-    found = Broker(address())
+def broker(kafka: str) -> Iterator[Broker]:
+    found = Broker(kafka)
     yield found
     if found.made:
         for answer in found.admin.delete_topics(found.made).values():

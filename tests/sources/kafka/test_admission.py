@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.sources.contract import Limit
-from strandline.sources.kafka_admission import admitted, spread
-from strandline.sources.kafka_ranges import OffsetRange, cut
+from strandline.sources.kafka.admission import admitted, spread
+from strandline.sources.kafka.ranges import OffsetRange, cut
 
 COUNTS = st.lists(st.integers(0, 50), max_size=8)
 

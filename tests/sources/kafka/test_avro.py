@@ -14,7 +14,7 @@ from strandline.clients.registry import Registry, RegistryClient, registry_clien
 from strandline.errors import RunError
 from strandline.model.secrets import Secret
 from strandline.model.types import Schema
-from strandline.sources.kafka_avro import decode_avro
+from strandline.sources.kafka.avro import decode_avro
 from tests.sources.kafka.broker import Broker
 from tests.sources.kafka.registry import Server, serving, wire
 from tests.sources.reading import NO_LIMIT, pieces, table_of

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.model.types import Schema
-from strandline.sources.kafka_debezium import decode_debezium
-from strandline.sources.kafka_decoding import Decoded, Value, decode_bytes, decode_csv, decode_json, decode_text
+from strandline.sources.kafka.debezium import decode_debezium
+from strandline.sources.kafka.decoding import Decoded, Value, decode_bytes, decode_csv, decode_json, decode_text
 
 SCHEMA = Schema.of("n int, s string")
 JSON_BITS = [

@@ -13,7 +13,7 @@ from strandline.clients.registry import Registry
 from strandline.errors import DescriptionError
 from strandline.model.secrets import Secret
 from strandline.model.time import Instant
-from strandline.sources.kafka import KafkaSource
+from strandline.sources.kafka.description import KafkaSource
 
 CLUSTER = Cluster("broker:9092")
 

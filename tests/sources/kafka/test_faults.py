@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from time import monotonic
@@ -11,11 +12,12 @@ import pytest
 from strandline.clients.kafka import Cluster
 from strandline.errors import RunError
 from strandline.model.secrets import Secret
-from strandline.sources import kafka_clients
+from strandline.operations import broker
 from strandline.sources.contract import Limit, Piece
-from strandline.sources.kafka import KafkaSource
+from strandline.sources.kafka import clients
+from strandline.sources.kafka.description import KafkaSource
+from tests.servers import own_kafka
 from tests.sources.kafka.broker import Broker
-from tests.sources.kafka.own import OwnBroker, own_kafka
 from tests.sources.reading import NO_LIMIT, pieces, table_of
 
 pytestmark = pytest.mark.slow
@@ -23,19 +25,23 @@ MESSAGES = 60_000
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[OwnBroker]:
+def own() -> Iterator[broker.Broker]:
     with own_kafka() as found:
         yield found
-        kafka_clients.close_all()
+        clients.close_all()
 
 
 @pytest.fixture(scope="module")
-def topic(own: OwnBroker) -> str:
-    broker = Broker(own.address)
-    made = broker.topic(2)
-    broker.put(made, [b'{"n": %d, "more": "%s"}' % (n, b"x" * 200) for n in range(MESSAGES)])
-    broker.put(made, [b'{"n": %d}' % n for n in range(10)], partition=1)
+def topic(own: broker.Broker) -> str:
+    messages = Broker(own.address)
+    made = messages.topic(2)
+    messages.put(made, [b'{"n": %d, "more": "%s"}' % (n, b"x" * 200) for n in range(MESSAGES)])
+    messages.put(made, [b'{"n": %d}' % n for n in range(10)], partition=1)
     return made
+
+
+def restart(own: broker.Broker) -> None:
+    own.restart(owner=os.getpid())
 
 
 def require_all(found: list[Piece]) -> None:
@@ -45,22 +51,22 @@ def require_all(found: list[Piece]) -> None:
     assert rows["n"].to_list() == [*range(MESSAGES), *range(10)]
 
 
-def source(own: OwnBroker, topic: str, wait: str) -> KafkaSource:
+def source(own: broker.Broker, topic: str, wait: str) -> KafkaSource:
     return KafkaSource(Cluster(own.address), topic, format="json", schema="n int", wait=wait)
 
 
-def test_planning_waits_for_a_broker_that_was_killed_and_comes_back(own: OwnBroker, topic: str) -> None:
+def test_planning_waits_for_a_broker_that_was_killed_and_comes_back(own: broker.Broker, topic: str) -> None:
     reader = source(own, topic, "90s").reader()
     before = reader.latest(reader.first(), Limit(rows=100))
     own.kill()
-    back = threading.Timer(2, own.launch)
+    back = threading.Timer(2, restart, [own])
     back.start()
     after = reader.latest(before, NO_LIMIT)
     back.join()
     assert [place.end for place in reader.places(after).values()] == [MESSAGES, 10]
 
 
-def test_planning_gives_up_by_name_when_the_broker_stays_away(own: OwnBroker, topic: str) -> None:
+def test_planning_gives_up_by_name_when_the_broker_stays_away(own: broker.Broker, topic: str) -> None:
     reader = source(own, topic, "2s").reader()
     start = reader.latest(reader.first(), Limit(rows=100))
     own.pause()
@@ -74,7 +80,7 @@ def test_planning_gives_up_by_name_when_the_broker_stays_away(own: OwnBroker, to
     assert reader.latest(start, NO_LIMIT) != start
 
 
-def test_reading_gives_up_by_name_and_reads_the_same_rows_the_next_time(own: OwnBroker, topic: str) -> None:
+def test_reading_gives_up_by_name_and_reads_the_same_rows_the_next_time(own: broker.Broker, topic: str) -> None:
     reader = source(own, topic, "2s").reader()
     end = reader.latest(reader.first(), NO_LIMIT)
     (part,) = reader.parts(reader.first(), end, 1)
@@ -88,14 +94,14 @@ def test_reading_gives_up_by_name_and_reads_the_same_rows_the_next_time(own: Own
     require_all(list(patient.read(part)))
 
 
-def test_a_broker_killed_while_a_part_is_read_costs_no_row_and_doubles_none(own: OwnBroker, topic: str) -> None:
+def test_a_broker_killed_while_a_part_is_read_costs_no_row_and_doubles_none(own: broker.Broker, topic: str) -> None:
     reader = source(own, topic, "90s").reader()
     end = reader.latest(reader.first(), NO_LIMIT)
     (part,) = reader.parts(reader.first(), end, 1)
     reading = reader.read(part)
     found = [next(reading)]
     own.kill()
-    back = threading.Timer(2, own.launch)
+    back = threading.Timer(2, restart, [own])
     back.start()
     found += reading
     back.join()
@@ -103,7 +109,7 @@ def test_a_broker_killed_while_a_part_is_read_costs_no_row_and_doubles_none(own:
 
 
 def test_a_broker_that_refuses_us_is_said_without_the_secret(
-    own: OwnBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+    own: broker.Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CANARY", "canary-7391")
     options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ann"}
@@ -129,7 +135,7 @@ def test_a_setting_that_the_client_does_not_know_is_said() -> None:
         reader.latest(reader.first(), NO_LIMIT)
 
 
-def test_pieces_are_cut_the_same_way_each_time(own: OwnBroker, topic: str) -> None:
+def test_pieces_are_cut_the_same_way_each_time(own: broker.Broker, topic: str) -> None:
     reader = source(own, topic, "60s").reader()
     end = reader.latest(reader.first(), NO_LIMIT)
     cuts = [[piece.rows.height for piece in pieces(reader, reader.first(), end)] for _ in range(3)]

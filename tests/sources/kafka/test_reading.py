@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strandline.errors import DataError, RunError
-from strandline.sources import kafka_clients, kafka_fetching
 from strandline.sources.contract import Limit
-from strandline.sources.kafka import KafkaSource
-from strandline.sources.kafka_fetching import Messages, fetched
-from strandline.sources.kafka_ranges import OffsetRange
-from strandline.sources.kafka_reader import KafkaReader
+from strandline.sources.kafka import clients, fetching
+from strandline.sources.kafka.description import KafkaSource
+from strandline.sources.kafka.fetching import Messages, fetched
+from strandline.sources.kafka.ranges import OffsetRange
+from strandline.sources.kafka.reader import KafkaReader
 from tests.sources.kafka.broker import Broker
 from tests.sources.reading import NO_LIMIT, everything, malformed_of, offsets, pieces, table_of
 
@@ -287,9 +287,9 @@ def test_consumers_are_kept_between_ticks_and_left_alone_after_a_fork(broker: Br
     broker.put(topic, numbers(0, 5))
     source = broker.source(topic)
     assert ns(source.reader()) == [*range(5)]
-    kept = [each.client for key, each in kafka_clients._pool.waiting if key[:2] == ("consumer", source.cluster)]
+    kept = [each.client for key, each in clients._pool.waiting if key[:2] == ("consumer", source.cluster)]
     assert ns(source.reader()) == [*range(5)]
-    assert [each.client for key, each in kafka_clients._pool.waiting if key[:2] == ("consumer", source.cluster)] == kept
+    assert [each.client for key, each in clients._pool.waiting if key[:2] == ("consumer", source.cluster)] == kept
     child = os.fork()
     if not child:  # reads with consumers of its own, without Polars, which has its own threads
         found = fetched(source.cluster, source.isolation, [OffsetRange(topic, 0, 0, 5)], source.wait)
@@ -309,7 +309,7 @@ def test_ranges_that_are_too_large_to_be_held_together_are_read_one_by_one(
     end = reader.latest(reader.first(), NO_LIMIT)
     assert table_of(pieces(reader, reader.first(), end))["n"].to_list() == wanted
     for most in (1, 100):
-        monkeypatch.setattr(kafka_fetching, "BYTES", most)
+        monkeypatch.setattr(fetching, "BYTES", most)
         found = pieces(reader, reader.first(), end)
         assert table_of(found)["n"].to_list() == wanted
         assert len(found) > 3

@@ -1,4 +1,4 @@
-"""Topics of Kafka: which of them, from where, and how their messages are decoded. What reads them is `kafka_reader`."""
+"""Topics of Kafka: which of them, from where, and how their messages are decoded. What reads them is `reader`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.model.time import Instant, Span
 from strandline.model.types import Schema, Type
 
 if TYPE_CHECKING:
-    from strandline.sources.kafka_reader import KafkaReader
+    from strandline.sources.kafka.reader import KafkaReader
     from strandline.store.storage import Storage
 
 Format = Literal["json", "avro", "csv", "text", "bytes", "debezium"]
@@ -151,7 +151,7 @@ class KafkaSource:
 
     def reader(self, storage: Storage | None = None) -> KafkaReader:
         """What reads the topics; offsets say everything, so it needs no storage."""
-        from strandline.sources.kafka_reader import KafkaReader
+        from strandline.sources.kafka.reader import KafkaReader
 
         return KafkaReader(self)
 

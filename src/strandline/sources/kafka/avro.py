@@ -25,7 +25,7 @@ from strandline.model.time import EPOCH, Instant
 from strandline.model.types import Schema, Type
 from strandline.model.values import checked_value
 from strandline.sources.conversion import misfit
-from strandline.sources.kafka_decoding import NULL, Decoded, Value
+from strandline.sources.kafka.decoding import NULL, Decoded, Value
 
 _HEAD: Final = 5
 

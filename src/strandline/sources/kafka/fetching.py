@@ -18,9 +18,9 @@ import numpy as np
 
 from strandline.clients.kafka import Cluster
 from strandline.model.time import Span
-from strandline.sources.kafka_clients import Said, consumer, is_one_of, is_transient, refused, unanswered
-from strandline.sources.kafka_losses import made_anew
-from strandline.sources.kafka_ranges import OffsetRange
+from strandline.sources.kafka.clients import Said, consumer, is_one_of, is_transient, refused, unanswered
+from strandline.sources.kafka.losses import made_anew
+from strandline.sources.kafka.ranges import OffsetRange
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError

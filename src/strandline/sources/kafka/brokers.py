@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from strandline.errors import RunError
 from strandline.model.time import Instant
-from strandline.sources.kafka_clients import ask, is_one_of
-from strandline.sources.kafka_fetching import Messages, fetched
-from strandline.sources.kafka_ranges import OffsetRange
+from strandline.sources.kafka.clients import ask, is_one_of
+from strandline.sources.kafka.fetching import Messages, fetched
+from strandline.sources.kafka.ranges import OffsetRange
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-    from strandline.sources.kafka import KafkaSource
+    from strandline.sources.kafka.description import KafkaSource
 
 Partition: TypeAlias = tuple[str, int]
 Topics: TypeAlias = dict[str, tuple[str, tuple[int, ...]]]

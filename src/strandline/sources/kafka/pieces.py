@@ -12,14 +12,14 @@ from strandline.errors import DataError
 from strandline.kernel.schema import polars_schema
 from strandline.model.time import Instant
 from strandline.sources.contract import Piece
-from strandline.sources.kafka import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TOPIC
-from strandline.sources.kafka_decoding import Decoded, decode
-from strandline.sources.kafka_fetching import Lost, Message, Messages, fetched
-from strandline.sources.kafka_losses import lost, told_lost
-from strandline.sources.kafka_ranges import OffsetRange
+from strandline.sources.kafka.decoding import Decoded, decode
+from strandline.sources.kafka.description import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TOPIC
+from strandline.sources.kafka.fetching import Lost, Message, Messages, fetched
+from strandline.sources.kafka.losses import lost, told_lost
+from strandline.sources.kafka.ranges import OffsetRange
 
 if TYPE_CHECKING:
-    from strandline.sources.kafka import KafkaSource
+    from strandline.sources.kafka.description import KafkaSource
 
 RAW: Final = "raw"
 REASON: Final = "reason"

@@ -25,7 +25,7 @@ import polars as pl
 from strandline.model.time import Instant
 from strandline.model.types import Schema
 from strandline.sources.jsonobjects import no_object
-from strandline.sources.kafka_decoding import Decoded, Value, decode_json
+from strandline.sources.kafka.decoding import Decoded, Value, decode_json
 
 OPS: Final = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from strandline.errors import DataError, RunError, StateError
 from strandline.model.time import Instant
 from strandline.sources.contract import Limit, Offset, Piece, Place
-from strandline.sources.kafka_admission import admitted
-from strandline.sources.kafka_clients import unanswered
-from strandline.sources.kafka_losses import lost, made_anew
-from strandline.sources.kafka_ranges import OffsetRange, cut
+from strandline.sources.kafka.admission import admitted
+from strandline.sources.kafka.clients import unanswered
+from strandline.sources.kafka.losses import lost, made_anew
+from strandline.sources.kafka.ranges import OffsetRange, cut
 
 if TYPE_CHECKING:
-    from strandline.sources.kafka import KafkaSource
-    from strandline.sources.kafka_brokers import Bounds, Topics
+    from strandline.sources.kafka.brokers import Bounds, Topics
+    from strandline.sources.kafka.description import KafkaSource
 
 Partition: TypeAlias = tuple[str, int]
 
@@ -81,7 +81,7 @@ class KafkaReader:
 
     def read(self, part: Any) -> Iterator[Piece]:
         """The messages of some ranges, decoded."""
-        from strandline.sources.kafka_pieces import pieces
+        from strandline.sources.kafka.pieces import pieces
 
         return pieces(self.source, [OffsetRange(*each) for each in part])
 
@@ -95,7 +95,7 @@ class KafkaReader:
 
     def _listing(self, start: Offset, now: int | None) -> Topics:
         """The topics and their partitions, looked at again now and then."""
-        from strandline.sources.kafka_brokers import listing
+        from strandline.sources.kafka.brokers import listing
 
         if self._topics is None or now is None or not 0 <= now - self._listed < self.source.look_again:
             self._topics, self._listed = listing(self.source), now if now is not None else _ALWAYS
@@ -106,7 +106,7 @@ class KafkaReader:
 
     def _found(self, start: Offset, now: int | None) -> tuple[Topics, dict[Partition, Bounds]]:
         """The topics, and where each of their partitions begins and ends now."""
-        from strandline.sources.kafka_brokers import Gone, bounds_of
+        from strandline.sources.kafka.brokers import Gone, bounds_of
 
         until = time.monotonic() + self.source.wait / 1_000_000
         while True:
@@ -123,7 +123,7 @@ class KafkaReader:
         self, new: list[Partition], bounds: Mapping[Partition, Bounds], *, is_first: bool
     ) -> dict[Partition, int]:
         """Where partitions that were not known are begun to be read."""
-        from strandline.sources.kafka_brokers import of_time
+        from strandline.sources.kafka.brokers import of_time
 
         start = self.source.start
         begins = {each: bounds[each][0] for each in new}
@@ -178,7 +178,7 @@ class KafkaReader:
 
     def _about(self, order: list[Partition], at: list[int], waiting: list[int]) -> list[float]:
         """About how many bytes a message has in each partition, from some that wait."""
-        from strandline.sources.kafka_brokers import sample
+        from strandline.sources.kafka.brokers import sample
 
         stale = [
             OffsetRange(*each, low, low + count)

@@ -25,7 +25,7 @@ from strandline.sources.records import record_ends
 from strandline.sources.understood import Understood
 
 if TYPE_CHECKING:
-    from strandline.sources.kafka import KafkaSource
+    from strandline.sources.kafka.description import KafkaSource
 
 Value = bytes | None
 Read = Callable[[bytes, Schema], Understood]
@@ -53,12 +53,12 @@ def decode(source: KafkaSource, values: Sequence[Value]) -> Decoded:
     """The values of some messages in the format of their source."""
     if source.format == "avro":
         from strandline.clients.registry import registry_client
-        from strandline.sources.kafka_avro import decode_avro
+        from strandline.sources.kafka.avro import decode_avro
 
         assert source.registry is not None, "a source of Avro was made with one"
         return decode_avro(values, source.columns, registry_client(source.registry))
     if source.format == "debezium":
-        from strandline.sources.kafka_debezium import decode_debezium
+        from strandline.sources.kafka.debezium import decode_debezium
 
         return decode_debezium(values, source.columns)
     if source.format == "json":
