@@ -15,17 +15,10 @@ from typing import Final
 
 from strandline.errors import DescriptionError, SinkError
 from strandline.model.time import Span
-from strandline.sinks.contract import (
-    SKIPPED,
-    Delivery,
-    Marker,
-    Receipt,
-    Target,
-    delivered_tables,
-    judge_marker,
-)  # fmt: skip
-from strandline.sinks.sqlite_markers import TableMarker
+from strandline.sinks.contract import Delivery, Marker, Receipt, Target
+from strandline.sinks.sqlite_markers import SqliteMarker
 from strandline.sinks.sqlite_tables import KeyedTable, Table
+from strandline.sinks.table_publishing import publish_tick
 
 _LOCKED: Final = ("locked", "busy")
 
@@ -51,7 +44,7 @@ class SqlitePublisher:
     def __init__(self, path: str, table: str, target: Target, wait: Span) -> None:
         self.path, self.target, self.wait = path, target, wait
         self.table = KeyedTable(table, target) if target.rows == "upsert" else Table(table, target)
-        self.table_marker = TableMarker(table, target)
+        self.table_marker = SqliteMarker(table, target)
         self.lock = threading.Lock()  # the driver publishes from other threads than the one that prepared
         with self._told("opened"):
             self.connection = self._connected()
@@ -72,18 +65,10 @@ class SqlitePublisher:
     def publish(self, delivery: Delivery) -> Receipt:
         """Write the rows of a tick and its marker, once."""
         with self.lock, self._told("written"), self._transaction() as cursor:
-            before = self.table_marker.read(cursor)
-            if judge_marker(before, delivery, self.target) == "skip":
-                return SKIPPED
-            if before is None or before.incarnation != delivery.incarnation:
-                self.table.taken_over(cursor)
-            rows = 0
-            for table in delivered_tables(self.target, delivery):
-                self.table.write(cursor, table, delivery.tick)
-                rows += table.height
-            self.table_marker.move(cursor, delivery)
-        self.target = self.target.once_published
-        return Receipt(rows=rows)
+            receipt = publish_tick(cursor, self.table, self.table_marker, self.target, delivery)
+        if not receipt.skipped:
+            self.target = self.target.once_published
+        return receipt
 
     def close(self) -> None:
         """Close the connection."""

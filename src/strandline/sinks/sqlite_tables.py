@@ -22,13 +22,24 @@ import polars as pl
 from strandline.errors import SinkError
 from strandline.kernel.changes import DELETE
 from strandline.model.types import Type
-from strandline.sinks.contract import ACKNOWLEDGE, OP, Target
+from strandline.sinks.contract import OP, Target
 from strandline.sinks.plain import plain_column
+from strandline.sinks.table_checks import (
+    KEY_INDEX,
+    KEYED_TABLES,
+    TICK,
+    another_key,
+    quoted,
+    require_claim,
+    require_columns,
+    require_no_tick,
+    require_table,
+    several_rows,
+)  # fmt: skip
 
-TICK: Final = "_tick"
-_KEY: Final = "strandline_key_"
-# An upsert is guarded by the tick that a row has, which means something within one sink only.
-KEYED_TABLES: Final = 'CREATE TABLE IF NOT EXISTS strandline_keyed_tables ("table" TEXT PRIMARY KEY, flow TEXT NOT NULL, sink TEXT NOT NULL)'
+_KEYED_TABLES: Final = (
+    f'CREATE TABLE IF NOT EXISTS {KEYED_TABLES} ("table" TEXT PRIMARY KEY, flow TEXT NOT NULL, sink TEXT NOT NULL)'
+)
 # What may stand in a column of each declared kind without being changed; '' is a column without a type.
 _FITTING: Final = {
     "INTEGER": {"INTEGER", "NUMERIC", ""},
@@ -60,12 +71,19 @@ class Table:
         if found is None:
             columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
             cursor.execute(f"CREATE TABLE {quoted(self.name)} ({columns})")
-        elif found != "table":
-            raise SinkError(f"{self.name!r} is a {found}, no table.", fix="Name a table, or a name that is free.")
         else:
+            require_table(self.name, found)
             self._check(cursor)
 
-    def write(self, cursor: sqlite3.Cursor, rows: pl.DataFrame, tick: int) -> None:
+    def write(self, cursor: sqlite3.Cursor, tables: Iterable[pl.DataFrame], tick: int) -> int:
+        """Write rows; how many there were."""
+        count = 0
+        for table in tables:
+            self._write(cursor, table, tick)
+            count += table.height
+        return count
+
+    def _write(self, cursor: sqlite3.Cursor, rows: pl.DataFrame, tick: int) -> None:
         """Add rows."""
         marks = ", ".join("?" * len(self.columns))
         cursor.executemany(f"INSERT INTO {quoted(self.name)} ({self._names()}) VALUES ({marks})", self._values(rows))
@@ -96,22 +114,13 @@ class Table:
                 )
 
     def _check(self, cursor: sqlite3.Cursor) -> None:
-        """SinkError with all that differs, if anything does."""
-        found = {row[1].lower(): row[2] for row in cursor.execute(f"PRAGMA table_info({quoted(self.name)})")}
-        wanted = {name.lower(): kind for name, kind in self.columns.items()}
-        wrong = [f"{name!r} is missing" for name in self.columns if name.lower() not in found]
-        wrong += [f"{name!r} is there, but not delivered" for name in found if name not in wanted]
-        wrong += [
-            f"{name!r} is {found[name.lower()]}, not {kind}"
-            for name, kind in self.columns.items()
-            if name.lower() in found and affinity(found[name.lower()]) not in _FITTING[kind]
-        ]
-        if wrong:
-            columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
-            raise SinkError(
-                f"The table {self.name!r} does not fit {self.target}: {'; '.join(wrong)}.",
-                fix=f"Name another table, choose columns with .sink(columns=...), or make it with ({columns}).",
-            )
+        """SinkError with all that differs, if anything does. To SQLite a name in capitals is the same."""
+        own = {name.lower(): name for name in self.columns}
+        rows = cursor.execute(f"PRAGMA table_info({quoted(self.name)})")
+        found = {own.get(row[1].lower(), row[1].lower()): row[2] for row in rows}
+        require_columns(
+            self.name, self.target, self.columns, found, lambda kind, declared: affinity(declared) in _FITTING[kind]
+        )
 
 
 class KeyedTable(Table):
@@ -123,11 +132,7 @@ class KeyedTable(Table):
 
     def __init__(self, name: str, target: Target) -> None:
         super().__init__(name, target)
-        if any(column.lower() == TICK for column in target.schema):
-            raise SinkError(
-                f"{target} delivers a column {TICK!r}, which the table needs for itself.",
-                fix="Rename it with .select().",
-            )
+        require_no_tick(target, lambda name: name.lower() == TICK)
         self.columns = {name: kind for name, kind in self.columns.items() if name != OP} | {TICK: "INTEGER"}
 
     def prepare(self, cursor: sqlite3.Cursor) -> None:
@@ -138,38 +143,29 @@ class KeyedTable(Table):
         # An index stays with its table, and keeps its own name, when the table is renamed.
         found = cursor.execute(
             "SELECT sql FROM sqlite_master WHERE type = 'index' AND lower(tbl_name) = lower(?) AND substr(name, 1, ?) = ?",
-            (self.name, len(_KEY), _KEY),
+            (self.name, len(KEY_INDEX), KEY_INDEX),
         ).fetchone()
         if found is None:
-            index = _KEY + self.name
+            index = KEY_INDEX + self.name
             while cursor.execute("SELECT 1 FROM sqlite_master WHERE lower(name) = lower(?)", (index,)).fetchone():
                 index += "_"
             try:
                 cursor.execute(f"CREATE UNIQUE INDEX {quoted(index)} ON {quoted(self.name)} ({self._key()})")
             except sqlite3.IntegrityError as error:
-                raise SinkError(
-                    f"The table {self.name!r} holds several rows for one key of {self.target}: {', '.join(self.target.key)}.",
-                    fix="Remove them, choose another key, or name another table.",
-                ) from error
+                raise several_rows(self.name, self.target) from error
         elif not found[0].endswith(f" ({self._key()})"):
-            raise SinkError(
-                f"The table {self.name!r} was made for another key than that of {self.target}: {', '.join(self.target.key)}.",
-                fix="Name another table, or the key that it was made for.",
-            )
+            raise another_key(self.name, self.target)
 
     def _claim(self, cursor: sqlite3.Cursor, *, new: bool) -> None:
-        cursor.execute(KEYED_TABLES)
-        name, own = self.name.lower(), (self.target.flow, self.target.sink)
-        found = cursor.execute('SELECT flow, sink FROM strandline_keyed_tables WHERE "table" = ?', (name,)).fetchone()
-        if found is not None and found != own and not (new or self.target.acknowledged):
-            raise SinkError(
-                f"The table {self.name!r} is upserted by the sink {found[1]!r} of the flow {found[0]!r}; {self.target} would "
-                "overwrite its rows.",
-                fix=f"Name another table; or {ACKNOWLEDGE}, and this sink takes it over.",
-            )
-        cursor.execute("INSERT OR REPLACE INTO strandline_keyed_tables VALUES (?, ?, ?)", (name, *own))
+        cursor.execute(_KEYED_TABLES)
+        name = self.name.lower()
+        claimed = cursor.execute(f'SELECT flow, sink FROM {KEYED_TABLES} WHERE "table" = ?', (name,)).fetchone()
+        require_claim(self.name, self.target, claimed, new=new)
+        cursor.execute(
+            f"INSERT OR REPLACE INTO {KEYED_TABLES} VALUES (?, ?, ?)", (name, self.target.flow, self.target.sink)
+        )
 
-    def write(self, cursor: sqlite3.Cursor, rows: pl.DataFrame, tick: int) -> None:
+    def _write(self, cursor: sqlite3.Cursor, rows: pl.DataFrame, tick: int) -> None:
         """Put rows in the place of those with their keys, or delete those."""
         gone = rows[OP] == DELETE
         if gone.any():
@@ -242,12 +238,3 @@ def affinity(declared: str) -> str:
         if any(word in said for word in words):
             return kind
     return "NUMERIC" if said else ""
-
-
-def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever stands in it.
-
-    >>> print(quoted('a"b c'))
-    "a""b c"
-    """
-    return '"' + name.replace('"', '""') + '"'
