@@ -6,10 +6,12 @@ Sources and sinks do not know each other; a connector knows both, so it stands o
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
 from strandline.errors import DescriptionError, told
+from strandline.model.secrets import Secret
 from strandline.model.time import Span
 from strandline.model.types import Schema
 from strandline.sinks.database import DatabaseSink
@@ -63,17 +65,24 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database, by its url.
+    """A database, by its url. `password` and `options`, settings of its client, are for a server's.
 
     >>> Database("sqlite:///out.db").write("revenue").table
     'revenue'
+    >>> Database("postgresql://ann@db/shop", password=Secret.env("DB_PASSWORD")).write("public.revenue").table
+    'public.revenue'
     """
 
     url: str
+    password: Secret | None = None
+    options: Mapping[str, object] | tuple[tuple[str, str | Secret], ...] | None = None
 
     def __post_init__(self) -> None:
-        DatabaseSink(self.url, "any")  # a url that cannot be used is said where it stands
+        checked = DatabaseSink(self.url, "any", password=self.password, options=self.options)
+        object.__setattr__(self, "options", checked.options)  # what cannot be used is said where it stands
 
-    def write(self, table: str, *, wait: str | timedelta | Span = Span(30_000_000)) -> DatabaseSink:
+    def write(
+        self, table: str, *, wait: str | timedelta | Span = Span(30_000_000), nul: str | None = None
+    ) -> DatabaseSink:
         """A table; the rows of a tick and its marker are one transaction. `DatabaseSink` says the rest."""
-        return DatabaseSink(self.url, table, wait=wait)
+        return DatabaseSink(self.url, table, password=self.password, options=self.options, wait=wait, nul=nul)

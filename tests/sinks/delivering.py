@@ -84,6 +84,16 @@ def delivery_of(
     )
 
 
+def publish(sink: Sink, target: Target, *ticks: list[tuple[Any, ...]], first: int = 1) -> None:
+    """Prepare a sink, and deliver these ticks to it."""
+    publisher = sink.prepare(target)
+    try:
+        for number, rows in enumerate(ticks, first):
+            publisher.publish(delivery(target, number, *rows))
+    finally:
+        publisher.close()
+
+
 _MICROS = st.integers(int(Instant.FIRST_IN_CALENDAR), int(Instant.LAST_IN_CALENDAR))
 _SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),

@@ -1,0 +1,207 @@
+"""How tables of PostgreSQL are made, checked and written. Which types columns have, `postgres_values` says.
+
+Rows that are added are copied straight into their table. Changes are copied into a table that is gone with the
+transaction, and are taken from there by key. (A table that is kept and emptied saves 1 ms of 5 a tick, but would have to
+be looked after when a connection is lost, and pools that hand out servers by transaction have none.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import polars as pl
+from psycopg import errors, sql
+
+from strandline.clients.postgres_session import Cursor
+from strandline.errors import SinkError
+from strandline.kernel.changes import DELETE
+from strandline.sinks.contract import OP, Target
+from strandline.sinks.dialects import LONGEST_NAME
+from strandline.sinks.postgres_catalog import Named, columns_of, kind_of_relation, oid_of, unique_indexes_of
+from strandline.sinks.postgres_values import csv_of, fits, kind_of
+from strandline.sinks.table_checks import (
+    KEY_INDEX,
+    KEYED_TABLES,
+    TICK,
+    another_key,
+    require_claim,
+    require_columns,
+    require_no_tick,
+    require_table,
+    several_rows,
+)  # fmt: skip
+
+_STAGED: Final = sql.Identifier("pg_temp", "strandline_staged")
+
+Names = Iterable[str]
+
+
+class Table:
+    """A table to which rows are added."""
+
+    def __init__(self, named: Named, target: Target, nul: str | None) -> None:
+        self.named, self.target, self.nul = named, target, nul
+        self.columns: dict[str, str] = {name: kind_of(type) for name, type in target.delivered.columns}
+        _require_short_names(target)
+
+    def is_there(self, cursor: Cursor) -> bool:
+        """Whether the name is taken, by this table or by something else."""
+        return oid_of(cursor, self.named) is not None
+
+    def prepare(self, cursor: Cursor) -> None:
+        """Make the table, or check the one that is there."""
+        oid = oid_of(cursor, self.named)
+        if oid is None:
+            cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(self.named.quoted, _declared(self.columns)))
+        else:
+            self._check(cursor, oid)
+
+    def write(self, cursor: Cursor, tables: Iterable[pl.DataFrame], tick: int) -> int:
+        """Add rows; how many there were."""
+        return self._copy(cursor, self.named.quoted, tables)
+
+    def taken_over(self, cursor: Cursor) -> None:
+        """Rows that another incarnation added stay."""
+
+    def _copy(self, cursor: Cursor, into: sql.Identifier, tables: Iterable[pl.DataFrame]) -> int:
+        schema, count = self.target.delivered, 0
+        with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, _listed(schema))) as copy:
+            for table in tables:
+                for text in csv_of(table, schema, self.nul):
+                    copy.write(text)
+                count += table.height
+        return count
+
+    def _check(self, cursor: Cursor, oid: int) -> None:
+        """SinkError with all that differs, if anything does."""
+        kind, survives = kind_of_relation(cursor, oid)
+        require_table(self.named.name, kind)
+        if not survives:
+            raise SinkError(
+                f"The table {self.named.name!r} is UNLOGGED: a crash of the server empties it, and the marker of {self.target} "
+                "would still say that its rows are there.",
+                fix="ALTER TABLE ... SET LOGGED, or name another table.",
+            )
+        found = columns_of(cursor, oid)
+        computed = [f"{name!r} is computed by the database" for name, (_, generated) in found.items() if generated]
+        kinds = {name: kind for name, (kind, _) in found.items()}
+        require_columns(self.named.name, self.target, self.columns, kinds, fits, computed)
+
+
+class KeyedTable(Table):
+    """A table with one row for each key. Null is a key: the index is UNIQUE NULLS NOT DISTINCT."""
+
+    def __init__(self, named: Named, target: Target, nul: str | None) -> None:
+        super().__init__(named, target, nul)
+        require_no_tick(target, lambda name: name == TICK)
+        self.columns = {name: kind for name, kind in self.columns.items() if name != OP}
+        self.values = tuple(self.columns)
+        self.columns[TICK] = "bigint"
+
+    def prepare(self, cursor: Cursor) -> None:
+        """Make the table and its key, or check those that are there."""
+        new = not self.is_there(cursor)
+        super().prepare(cursor)
+        self._claim(cursor, new=new)
+        oid = oid_of(cursor, self.named)
+        assert oid is not None, "it was made, or was there"
+        # An index stays with its table, and keeps its own name, when the table is renamed.
+        indexes, key = unique_indexes_of(cursor, oid), frozenset(self.target.key)
+        if any(each.name.startswith(KEY_INDEX) and each.columns != key for each in indexes):
+            raise another_key(self.named.name, self.target)
+        if not any(each.columns == key and each.tells_null for each in indexes):
+            self._make_key(cursor, oid)
+
+    def write(self, cursor: Cursor, tables: Iterable[pl.DataFrame], tick: int) -> int:
+        """Put rows in the place of those with their keys, or delete those; how many there were."""
+        staged = {name: kind_of(type) for name, type in self.target.delivered.columns}
+        cursor.execute(sql.SQL("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP").format(_STAGED, _declared(staged)))
+        gone: set[tuple[bool, ...]] = set()
+        count = self._copy(cursor, _STAGED, self._noting_deletes(tables, gone))
+        if gone:
+            cursor.execute(sql.SQL("ANALYZE {}").format(_STAGED))
+        for nulls in sorted(gone):
+            cursor.execute(self._delete(nulls), (DELETE, tick))
+        cursor.execute(self._upsert(), (tick, DELETE))
+        return count
+
+    def taken_over(self, cursor: Cursor) -> None:
+        """The ticks of another incarnation say nothing about the age of rows in this one."""
+        tick = sql.Identifier(TICK)
+        cursor.execute(sql.SQL("UPDATE {} SET {} = -1 WHERE {} <> -1").format(self.named.quoted, tick, tick))
+
+    def _make_key(self, cursor: Cursor, oid: int) -> None:
+        name = f"{KEY_INDEX}{oid}"
+        while oid_of(cursor, Named(self.named.schema, name)) is not None:
+            name += "_"
+        statement = sql.SQL("CREATE UNIQUE INDEX {} ON {} ({}) NULLS NOT DISTINCT")
+        try:
+            cursor.execute(statement.format(sql.Identifier(name), self.named.quoted, _listed(self.target.key)))
+        except errors.UniqueViolation:
+            raise several_rows(self.named.name, self.target) from None
+
+    def _claim(self, cursor: Cursor, *, new: bool) -> None:
+        place = Named(self.named.schema, KEYED_TABLES)
+        if oid_of(cursor, place) is None:
+            columns = sql.SQL('"table" text PRIMARY KEY, flow text NOT NULL, sink text NOT NULL')
+            cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(place.quoted, columns))
+        question = sql.SQL('SELECT flow, sink FROM {} WHERE "table" = %s').format(place.quoted)
+        claimed = cursor.execute(question, (self.named.name,)).fetchone()
+        require_claim(self.named.name, self.target, claimed and (claimed[0], claimed[1]), new=new)
+        cursor.execute(
+            sql.SQL(
+                'INSERT INTO {} VALUES (%s, %s, %s) ON CONFLICT ("table") DO UPDATE SET flow = excluded.flow, '
+                "sink = excluded.sink"
+            ).format(place.quoted),
+            (self.named.name, self.target.flow, self.target.sink),
+        )
+
+    def _noting_deletes(self, tables: Iterable[pl.DataFrame], gone: set[tuple[bool, ...]]) -> Iterator[pl.DataFrame]:
+        """The tables; and, for each key that is deleted, which of its columns are null."""
+        for table in tables:
+            keys = table.filter(pl.col(OP) == DELETE).select(pl.col(self.target.key).is_null())
+            gone.update(keys.unique().rows())
+            yield table
+
+    def _upsert(self) -> sql.Composed:
+        changed = [sql.Identifier(name) for name in (*self.values, TICK) if name not in self.target.key]
+        sets = sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(name, name) for name in changed)
+        return sql.SQL(
+            "INSERT INTO {} AS kept ({}) SELECT {}, %s FROM {} WHERE {} <> %s ON CONFLICT ({}) DO UPDATE SET {} "
+            "WHERE kept.{} <= excluded.{}"
+        ).format(
+            self.named.quoted, _listed(self.columns), _listed(self.values), _STAGED, sql.Identifier(OP),
+            _listed(self.target.key), sets, sql.Identifier(TICK), sql.Identifier(TICK),
+        )  # fmt: skip
+
+    def _delete(self, nulls: tuple[bool, ...]) -> sql.Composed:
+        """Delete by keys of which just these columns are null; IS NOT DISTINCT FROM would find no index."""
+        same = [
+            sql.SQL("kept.{} IS NULL AND staged.{} IS NULL" if null else "kept.{} = staged.{}").format(
+                sql.Identifier(name), sql.Identifier(name)
+            )
+            for name, null in zip(self.target.key, nulls, strict=True)
+        ]
+        return sql.SQL(
+            "DELETE FROM {} AS kept USING {} AS staged WHERE staged.{} = %s AND kept.{} <= %s AND {}"
+        ).format(self.named.quoted, _STAGED, sql.Identifier(OP), sql.Identifier(TICK), sql.SQL(" AND ").join(same))
+
+
+def _listed(names: Names) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _declared(columns: dict[str, str]) -> sql.Composed:
+    # The types are our own words, of `postgres_values`; names are anybody's.
+    each = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns.items()]
+    return sql.SQL(", ").join(each)
+
+
+def _require_short_names(target: Target) -> None:
+    long = [name for name in target.delivered if len(name.encode()) > LONGEST_NAME]
+    if long:
+        raise SinkError(
+            f"The column {long[0]!r} of {target} has a name of more than {LONGEST_NAME} bytes, which PostgreSQL would cut off.",
+            fix="Rename it with .select().",
+        )
