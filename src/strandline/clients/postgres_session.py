@@ -43,15 +43,16 @@ class Session:
 
     def run(self, work: Callable[[Cursor], Result]) -> Result:
         """What `work` gives, in one transaction. If that was lost, `work` is done again: it must see what is there."""
-        for _ in range(ATTEMPTS - 1):
+        for left in reversed(range(ATTEMPTS)):
+            if self.connection.closed:
+                self._reconnect()
             try:
                 return self._once(work)
-            except psycopg.Error as error:  # noqa: PERF203 - each try is a trip to the server
-                if not self.connection.closed and not isinstance(error, _PASSING):
+            except psycopg.Error as error:
+                lost = self.connection.closed or isinstance(error, _PASSING)
+                if not lost or not left:
                     raise
-                if self.connection.closed:
-                    self._reconnect()
-        return self._once(work)
+        raise AssertionError("the last try has returned or raised")
 
     def close(self) -> None:
         """Close the connection."""
