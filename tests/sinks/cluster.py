@@ -10,11 +10,15 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import psycopg
 import pytest
+
+Result = TypeVar("Result")
 
 NOBODIES = ("postgres", "nobody")  # PostgreSQL does not run as root
 
@@ -82,13 +86,20 @@ class Cluster:
         os.kill(pid, signal.SIGKILL)
 
     def ask(self, question: str) -> list[tuple[object, ...]]:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            return connection.execute(question).fetchall()  # type: ignore[arg-type]
+        return self._done(lambda connection: connection.execute(question).fetchall())  # type: ignore[arg-type]
 
-    def tell(self, *statements: str) -> None:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            for statement in statements:
-                connection.execute(statement)  # type: ignore[arg-type]
+    def tell(self, statement: str) -> None:
+        self._done(lambda connection: connection.execute(statement))  # type: ignore[arg-type]
+
+    def _done(self, work: Callable[[psycopg.Connection], Result]) -> Result:
+        """What comes of it, once the server has come back from whatever was done to it."""
+        for _ in range(600):
+            try:
+                with psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection:
+                    return work(connection)
+            except psycopg.OperationalError:  # noqa: PERF203 - it is starting
+                time.sleep(0.05)
+        raise OSError((self.folder / "log").read_text())
 
     def _run(self, program: str, *given: str) -> None:
         done = subprocess.run(
