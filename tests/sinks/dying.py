@@ -1,7 +1,7 @@
 """A child process that publishes one tick and dies at a chosen moment: `python -m tests.sinks.dying <sink> <place> <n>`.
 
-The n-th call that could leave something behind (a system call on files, a statement to SQLite) ends the process instead,
-without any clean-up, as kill -9 would. It exits with 77 then, and with 0 when there is no such call.
+The n-th call that could leave something behind (a system call on files, a statement to a database) ends the process
+instead, without any clean-up, as kill -9 would. It exits with 77 then, and with 0 when there is no such call.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from strandline.sinks.contract import Sink
 from strandline.sinks.database import DatabaseSink
 from strandline.sinks.files import FileSink
@@ -25,6 +27,7 @@ SINKS: dict[str, Callable[[str], Sink]] = {
     "ticks": FileSink,
     "log": lambda place: FileSink(place, layout="log"),
     "sqlite": lambda place: DatabaseSink(f"sqlite:///{place}/out.db", "rows"),
+    "postgres": lambda place: DatabaseSink(Path(place, "url").read_text(), "rows"),
 }
 TICK = delivery(TARGET, 2, ("b", 2), ("c", 3))
 
@@ -79,9 +82,27 @@ def _die_in_sqlite(countdown: _Countdown) -> None:
     sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, **named)  # type: ignore[assignment]
 
 
+def _die_in_postgres(countdown: _Countdown) -> None:
+    """Before each statement and each piece of a COPY, and behind the last statement, which commits."""
+
+    def committing(cursor: Any, statement: Any, *given: Any, **named: Any) -> Any:
+        countdown()
+        done = execute(cursor, statement, *given, **named)
+        if statement == "COMMIT":
+            countdown()
+        return done
+
+    execute = psycopg.Cursor.execute
+    psycopg.Cursor.execute = committing  # type: ignore[assignment,method-assign]
+    psycopg.Copy.write = countdown.before(psycopg.Copy.write)  # type: ignore[method-assign]
+
+
+DIES = {"sqlite": _die_in_sqlite, "postgres": _die_in_postgres}
+
+
 def main(sink: str, place: str, number: str) -> None:
     countdown = _Countdown(int(number))
-    (_die_in_sqlite if sink == "sqlite" else _die_in_files)(countdown)
+    DIES.get(sink, _die_in_files)(countdown)
     SINKS[sink](place).prepare(TARGET).publish(TICK)
 
 
