@@ -14,17 +14,21 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from polars.testing import assert_frame_equal
 
 from strandline.clients import postgres as client
 from strandline.errors import SinkError
 from strandline.kernel.schema import polars_schema
 from strandline.model.secrets import Secret
-from strandline.model.types import Schema
+from strandline.model.types import Schema, Type
 from strandline.sinks.contract import Telling
 from strandline.sinks.database import DatabaseSink
+from strandline.sinks.postgres_copy import own_format
+from tests.lanes import examples
 from tests.sinks.cluster import Cluster
 from tests.sinks.databases import PostgresBase, opened
-from tests.sinks.delivering import CHANGES, EVERYTHING, TARGET, delivery, delivery_of, publish
+from tests.sinks.delivering import CHANGES, EVERYTHING, TARGET, delivery, delivery_of, publish, tables
 
 CANARY = "hunter2-canary"
 
@@ -79,6 +83,34 @@ def test_rows_beyond_one_slice_all_come(base: PostgresBase) -> None:
     with closing(base.sink().prepare(TARGET)) as publisher:
         assert publisher.publish(delivery_of(TARGET, 1, rows, rows)).rows == 300_000
     assert base.ask("SELECT count(*), count(DISTINCT n), sum(n) FROM totals") == [(300_000, 150_000, 150_000 * 149_999)]
+
+
+SENT_AS_BYTES = Schema.of(
+    EVERYTHING.text.replace("x decimal(38,3), ", "").replace("x:decimal(5,2)", "x:bigint") + ", l2 array<string>"
+)
+
+
+@settings(max_examples=examples(20))
+@given(table=tables(SENT_AS_BYTES))
+def test_every_value_that_is_upserted_reads_back(table: pl.DataFrame, tmp_path_factory: Any) -> None:
+    schema = Schema((("id", Type.of("bigint")), *SENT_AS_BYTES.columns))
+    target = replace(CHANGES, schema=schema, key=("id",))
+    rows = table.with_columns(
+        pl.int_range(table.height).alias("id"), pl.col("s").str.replace_all("\0", "0", literal=True),
+        pl.col("l2").list.eval(pl.element().str.replace_all("\0", "0", literal=True)), op=pl.lit("upsert"),
+    )  # fmt: skip
+    assert own_format(target.delivered).name == "binary"
+    with opened("postgres", tmp_path_factory.mktemp("types")) as base:
+        with closing(base.sink().prepare(target)) as publisher:
+            publisher.publish(delivery_of(target, 1, rows))
+        assert_frame_equal(base.read("totals", schema), rows.select(list(schema)))
+
+
+def test_a_decimal_is_upserted(base: PostgresBase) -> None:
+    target = replace(CHANGES, schema=Schema.of("k decimal(38,3), n bigint"))
+    big = Decimal("-" + "9" * 35 + ".125")
+    publish(base.sink(), target, [(big, 1, "upsert"), (None, 2, "upsert")], [(big, 3, "upsert")])
+    assert sorted(base.ask("SELECT k, n FROM totals"), key=repr) == [(big, 3), (None, 2)]
 
 
 NESTED = Schema.of("k string, l array<string>, st struct<s:string>")

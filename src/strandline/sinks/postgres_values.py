@@ -1,4 +1,4 @@
-r"""What PostgreSQL makes of each type, and rows as COPY takes them.
+"""What PostgreSQL makes of each type.
 
 boolean                            boolean
 tinyint, smallint                  smallint
@@ -11,24 +11,18 @@ date, timestamp_ntz                date, timestamp
 timestamp                          timestamptz
 interval day to second             interval, of microseconds alone
 array, struct                      jsonb, as `strandline.sinks.plain` says; there the sign of a zero is not kept
-
-Rows are sent as CSV, which Polars writes and every type reads. Binary COPY of four columns of numbers takes a quarter of
-the time (0.5 s for a million rows, not 2.2 s), but an upsert of them takes 8 s either way, and its bytes would be ours to
-get right for each type.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
 from strandline.errors import SinkError
-from strandline.model.types import Schema, Type
-from strandline.sinks.plain import plain_column
+from strandline.model.types import Type
 
 _KINDS: Final = {
     "boolean": "boolean", "tinyint": "smallint", "smallint": "smallint", "int": "integer", "bigint": "bigint",
@@ -44,8 +38,6 @@ _FITTING: Final = {
 }
 _NUMERIC: Final = re.compile(r"numeric\((\d+),(\d+)\)")
 _NUL_IN_JSON: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
-SLICE: Final = 65_536
-"""Rows that are written out at a time."""
 
 
 def kind_of(type: Type) -> str:
@@ -74,30 +66,8 @@ def fits(kind: str, found: str) -> bool:
     return places >= scale and room - places >= digits - scale
 
 
-def csv_of(table: pl.DataFrame, schema: Schema, nul: str | None) -> Iterator[bytes]:
-    r"""The rows as CSV: null is nothing, text is always quoted. SinkError for a NUL, if nothing stands for it.
-
-    >>> rows = pl.DataFrame({"k": ["a", "", None], "n": [1.5, float("nan"), None]})
-    >>> b"".join(csv_of(rows, Schema.of("k string, n double"), None))
-    b'"a",1.5\n"",NaN\n,\n'
-    """
-    for rows in table.iter_slices(SLICE):
-        columns = [_without_nul(_column(rows[name], type), type, nul) for name, type in schema.columns]
-        text = pl.DataFrame(columns).write_csv(include_header=False, quote_style="non_numeric", line_terminator="\n")
-        yield text.encode()
-
-
-def _column(column: pl.Series, type: Type) -> pl.Series:
-    """A column of which the CSV is what PostgreSQL reads."""
-    match type.name:
-        case "binary":
-            return pl.select(pl.lit("\\x") + pl.lit(column.bin.encode("hex"))).to_series().alias(column.name)
-        case "interval day to second":
-            return (column.to_physical().cast(pl.String) + " microseconds").alias(column.name)
-    return plain_column(column, type)
-
-
-def _without_nul(column: pl.Series, type: Type, nul: str | None) -> pl.Series:
+def without_nul(column: pl.Series, type: Type, nul: str | None) -> pl.Series:
+    """A column, texts or JSON, in which no NUL stands; SinkError for one, if nothing stands for it."""
     nested = not type.is_scalar
     if type.name != "string" and not nested:
         return column
