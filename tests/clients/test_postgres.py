@@ -40,6 +40,8 @@ def test_urls_that_libpq_takes_are_taken(url: str) -> None:
         f"postgresql://ann:a?{CANARY}@db/shop",
         f"postgresql://ann:a#{CANARY}@db/shop",
         f"postgresql://ann:[{CANARY}@db/shop",
+        f"postgresql://ann:12?a={CANARY}@db/shop",
+        f"postgresql://ann:12/{CANARY}@db/shop",
         f"postgresql://db/shop?password={CANARY}",
         f"postgresql://db/shop?pass%77ord={CANARY}",
         f"postgresql://db/shop?sslmode=require&sslpassword={CANARY}",

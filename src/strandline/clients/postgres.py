@@ -150,12 +150,8 @@ def _require_usable(url: str) -> None:
             fix="Take it out and say where it is: sl.Database(url, password=sl.Secret.env('A_VARIABLE')); "
             "or leave it to libpq's own password file.",
         )
-    if (
-        parts.fragment
-        or "@" in parts.path
-        or not all(map(_is_host, hosts.split(",")))
-        or "/" in unquote(parts.path[1:])
-    ):
+    readable = not parts.fragment and "@" not in parts.path + parts.query and "/" not in unquote(parts.path[1:])
+    if not readable or not all(map(_is_host, hosts.split(","))):  # it may be a password with a / or ? in it
         raise _unreadable(url)
 
 
