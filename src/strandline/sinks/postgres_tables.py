@@ -134,8 +134,7 @@ class KeyedTable(Table):
         cursor.execute(sql.SQL("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP").format(_STAGED, staged))
         nulls: set[tuple[bool, ...]] = set()
         count = self._copy(cursor, _STAGED, self._in_order(tables, nulls), own_format(delivered))
-        cursor.execute(sql.SQL("ANALYZE {}").format(_STAGED))
-        if count >= MANY:
+        if count >= MANY:  # how many there are, the planner sees from the size of the table; ANALYZE would tell no more
             cursor.execute(_ROOM, (_ROOM_FOR_MANY,))
         cursor.execute(self._merge(), {"tick": tick, "delete": DELETE})
         for null in sorted(nulls):
