@@ -113,9 +113,9 @@ def _varying(column: pl.Series, type: Type, nul: str | None) -> list[Any]:
         column = without_nul(plain_column(column, type), type, nul)
         if not type.is_scalar:
             column = "\x01" + column  # the version of jsonb's bytes
-    values = column.cast(pl.Binary).to_arrow().cast(pa.large_binary())
-    lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
-    return [_bytes_of(lengths.astype(">i4")), pc.fill_null(values, b"")]
+    values = column.cast(pl.Binary)
+    lengths = values.bin.size().cast(pl.Int64).fill_null(-1).to_numpy()  # pyarrow's to_numpy would load pandas
+    return [_bytes_of(lengths.astype(">i4")), values.fill_null(b"").to_arrow().cast(pa.large_binary())]
 
 
 def _bytes_of(fields: np.ndarray[Any, Any]) -> Any:
