@@ -1,0 +1,209 @@
+"""Deliveries to a topic: each tick one transaction, or several if it is large, with the marker in each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+import polars as pl
+
+from strandline.errors import OwnershipError, SinkError
+from strandline.model.time import Span
+from strandline.sinks.contract import (
+    ACKNOWLEDGE,
+    SKIPPED,
+    Delivery,
+    Marker,
+    Receipt,
+    Target,
+    delivered_tables,
+    own_marker,
+)  # fmt: skip
+from strandline.sinks.kafka_errors import Fenced, Unsettled
+from strandline.sinks.kafka_markers import Progress, require_no_loss, rows_before
+from strandline.sinks.kafka_messages import Encoding
+from strandline.sinks.kafka_topic import Topic
+from strandline.sinks.kafka_transactions import Transactions
+
+T = TypeVar("T")
+BLOCK: Final = 10_000
+"""How many rows become messages at a time."""
+
+
+class KafkaPublisher:
+    """A topic, open for deliveries.
+
+    The producer is kept across ticks, and what it committed last is where the topic is: nobody else can have moved the
+    marker, for that would have fenced it. After any error it is given up; the next one fences, and reads the marker.
+    """
+
+    def __init__(
+        self, topic: Topic, target: Target, encoding: Encoding, opens: Callable[[], Transactions], *, name: str,
+        chunk_rows: int, wait: float, retention: Span | None, notes: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.topic, self.target, self.encoding, self.opens, self.name = topic, target, encoding, opens, name
+        self.chunk_rows, self.wait, self.retention, self.notes = chunk_rows, wait, retention, notes
+        self.lock = threading.Lock()
+        self.transactions: Transactions | None = None
+        self.progress: Progress | None = None
+        self._patiently("prepared", self._open_first)
+
+    @property
+    def marker(self) -> Marker | None:
+        """The last delivery that the topic shows whole."""
+        with self.lock:
+            found = self._patiently("read", lambda: self.topic.progress(self.name))
+        return None if found is None else found.whole
+
+    def publish(self, delivery: Delivery) -> Receipt:
+        """Publish the rows of a tick and its marker, once."""
+        with self.lock:
+            start = self._had(delivery)
+            if start is None:
+                return SKIPPED
+            self._patiently(f"published at tick {delivery.tick}", lambda: self._publish(delivery))
+        self.target = self.target.once_published
+        assert self.progress is not None, "a delivery leaves its progress"
+        return Receipt(rows=self.progress.rows - start)
+
+    def close(self) -> None:
+        """Let go of the producer."""
+        with self.lock:
+            self._give_up()
+
+    def _open_first(self) -> None:
+        # Looked at before anybody is fenced: a start that is refused must not stop a run that is not.
+        own_marker(_marker_of(self.topic.progress(self.name)), self.target)
+        self._open()
+        require_no_loss(self.progress, self.target)
+
+    def _open(self) -> Transactions:
+        self.transactions = self.opens()
+        found = self.topic.progress(self.name)
+        own_marker(_marker_of(found), self.target)
+        self._require_not_back(found)
+        self.progress = found
+        return self.transactions
+
+    def _require_not_back(self, found: Progress | None) -> None:
+        """SinkError if the marker is behind what this publisher itself has committed."""
+        known = self.progress
+        if known is None or known.marker.incarnation != self.target.incarnation:
+            return
+        if found is None or (found.marker.tick, found.rows) < (known.marker.tick, known.rows):
+            raise SinkError(
+                f"The marker of {self.target} is gone or went back, behind tick {known.marker.tick}: the group {self.name!r} or "
+                "the topic was deleted, or brokers lost what they had acknowledged.",
+                fix=f"Look at what the topic holds; then {ACKNOWLEDGE} to go on, and leave the topic as it is.",
+            )
+
+    def _had(self, delivery: Delivery) -> int | None:
+        had = rows_before(self.progress, delivery, self.target)
+        if had == 0 and self.progress is None:
+            self._require_young(delivery)
+        return had
+
+    def _require_young(self, delivery: Delivery) -> None:
+        """SinkError if the first tick of all is so old that its marker may have expired: was it published? Nobody knows."""
+        if self.retention is None or self.target.acknowledged:
+            return
+        age = Span(int(time.time() * 1_000_000) - delivery.now)
+        if age <= self.retention or self.topic.is_empty():
+            return
+        raise SinkError(
+            f"The topic of {self.target} has no marker, and tick {delivery.tick} is older than the broker keeps one "
+            f"(offsets.retention.minutes: {self.retention.text}): nobody can tell whether its rows are in the topic.",
+            fix=f"Look into the topic. If they are not there, {ACKNOWLEDGE}, and they are published; else delete them first.",
+        )
+
+    def _publish(self, delivery: Delivery) -> None:
+        """Publish what the topic does not have yet of a delivery, chunk by chunk."""
+        transactions = self.transactions or self._opened_again(delivery)
+        done = rows_before(self.progress, delivery, self.target)
+        if done is None:
+            return  # a transaction of which nobody knew what had come of it
+        before = None if self.progress is None else own_marker(self.progress.whole, self.target)
+        marker = Marker.of(delivery)
+        blocks = self._blocks(delivery, done)
+        block = next(blocks, None)
+        complete = False
+        while not complete:
+            transactions.begin()
+            room = self.chunk_rows
+            while block is not None and block.height <= room and transactions.age < transactions.timeout / 2:
+                transactions.send(self.encoding.messages(block, delivery))
+                room -= block.height
+                done += block.height
+                block = next(blocks, None)
+            complete = block is None
+            progress = Progress(marker=marker, rows=done, complete=complete, before=None if complete else before)
+            transactions.commit(progress)
+            self.progress = progress
+
+    def _blocks(self, delivery: Delivery, had: int) -> Iterator[pl.DataFrame]:
+        """The rows of a delivery behind the first `had`, in order, a few at a time."""
+        size = min(BLOCK, self.chunk_rows)
+        for table in delivered_tables(self.target, delivery):
+            rest = table[min(had, table.height) :]
+            had -= table.height - rest.height
+            yield from rest.iter_slices(size) if rest.height else ()
+
+    def _opened_again(self, delivery: Delivery) -> Transactions:
+        """A new producer behind one that was given up, unless the topic has gone on without this run."""
+        rows_before(self.topic.progress(self.name), delivery, self.target)
+        return self._open()
+
+    def _patiently(self, done: str, work: Callable[[], T]) -> T:
+        """Do it, again and again while brokers do not answer, for as long as is waited for them."""
+        deadline, pause = time.monotonic() + self.wait, 0.1
+        while True:
+            try:
+                return self._tried(work)
+            except Fenced as error:  # noqa: PERF203 - tried again is what it is
+                raise self._told_fenced(error) from error
+            except Unsettled as error:
+                if time.monotonic() >= deadline:
+                    raise SinkError(
+                        f"The topic {self.topic.name!r} of {self.target} could not be {done} within {self.wait:g} s: {error}.",
+                        fix="Look at the brokers, and start the flow again: what was committed is told by the marker.",
+                    ) from error
+                time.sleep(pause)
+                pause = min(2 * pause, 2.0)
+
+    def _tried(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except Fenced:
+            raise
+        except BaseException:
+            # Readers would wait for a transaction that is left open until it is too old.
+            transactions, self.transactions = self.transactions, None
+            if transactions is not None:
+                transactions.abort()
+                transactions.drop()
+            raise
+
+    def _told_fenced(self, error: Fenced) -> Exception:
+        self._give_up()
+        if error.age >= error.limit:
+            return SinkError(
+                f"A transaction of {self.target} was open for {error.age:.0f} s, and the broker ended it after "
+                f"{error.limit:g} s (transaction_timeout=); or another run took the topic over meanwhile. Nothing of it is "
+                "visible.",
+                fix="Start the flow again; if publishing takes so long, give a greater transaction_timeout= or a smaller chunk_rows=.",
+            )
+        return OwnershipError(
+            f"Another run publishes to the topic {self.topic.name!r} of {self.target}, and has fenced this one: {error}.",
+            fix="Run one of them only; nothing was published twice.",
+        )
+
+    def _give_up(self) -> None:
+        transactions, self.transactions = self.transactions, None
+        if transactions is not None:
+            transactions.drop()
+
+
+def _marker_of(progress: Progress | None) -> Marker | None:
+    return None if progress is None else progress.marker

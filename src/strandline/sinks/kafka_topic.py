@@ -1,0 +1,276 @@
+"""A topic as it is found at the start: that it is there, what its brokers are set to, and what people should know of that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from strandline.clients.kafka import Cluster
+from strandline.errors import SinkError
+from strandline.model.time import Span
+from strandline.sinks.contract import Rows
+from strandline.sinks.kafka_errors import Unsettled, name_of_code, sorted_out
+from strandline.sinks.kafka_markers import Progress
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+_PATIENCE: Final = 0.05
+_FRAMING: Final = 1024  # a batch of one message is larger than its key and value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """How a topic is made that is not there."""
+
+    partitions: int
+    replication: int
+    config: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A topic and the settings that a promise rests on; a setting that may not be looked at is not there."""
+
+    replicas: int
+    topic: Mapping[str, str] = field(default_factory=dict)
+    broker: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def largest(self) -> int | None:
+        """How many bytes a message may have."""
+        given = self.topic.get("max.message.bytes")
+        return None if given is None else max(int(given) - _FRAMING, 1000)
+
+    def number(self, name: str) -> int | None:
+        """A setting of the topic, or else of the broker."""
+        given = self.topic.get(name, self.broker.get(name))
+        return None if given is None else int(given)
+
+
+class Topic:
+    """A topic, through a client that may look at it and make it."""
+
+    def __init__(self, cluster: Cluster, name: str, *, wait: float) -> None:
+        self.cluster, self.name, self.wait = cluster, name, wait
+        self.heard: Any = None
+        self.admin: AdminClient = _kafka().AdminClient({**cluster.settings(), "error_cb": self._hear})
+
+    def found(self, create: Create | None) -> Found:
+        """The topic with its settings, made first where it is not there and `create` says how."""
+        there = self._partitions()
+        if there is None:
+            if create is None:
+                raise SinkError(
+                    f"The topic {self.name!r} is not there, at {self.cluster.servers}.",
+                    fix="Make it; or have it made: .write(topic, create={'partitions': 8, 'replication': 3}).",
+                )
+            self._make(create)
+            there = self._waited_for()
+        topic, broker = self._settings()
+        replicas = min(len(partition.replicas) for partition in there.values())
+        return Found(replicas=replicas, topic=topic, broker=broker)
+
+    def progress(self, name: str) -> Progress | None:
+        """The marker in a group, once no transaction that may move it is under way. Unsettled where it cannot be had."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+        deadline = time.monotonic() + self.wait
+        asked = [ConsumerGroupTopicPartitions(name, [TopicPartition(self.name, 0)])]
+        while True:
+            try:
+                (answer,) = self.admin.list_consumer_group_offsets(
+                    asked, require_stable=True, request_timeout=max(deadline - time.monotonic(), 1.0)
+                ).values()
+                (place,) = answer.result().topic_partitions
+                if place.error is None:
+                    return Progress.read(place.metadata, name) if place.offset >= 0 else None
+                raise KafkaException(place.error)
+            except KafkaException as error:  # noqa: PERF203 - asked again is what it is
+                if name_of_code(error) == "GROUP_ID_NOT_FOUND":
+                    return None
+                if time.monotonic() >= deadline or name_of_code(error) not in _PASSING:
+                    raise sorted_out(
+                        error, f"The marker in the group {name!r} could not be read", self.cluster.said
+                    ) from error
+                time.sleep(_PATIENCE)
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written to it."""
+        from confluent_kafka import TopicPartition
+
+        there = self._partitions() or {}
+        asked = {TopicPartition(self.name, number): _kafka().OffsetSpec.latest() for number in there}
+        answers = self.admin.list_offsets(asked, request_timeout=self.wait)
+        return all(answer.result().offset == 0 for answer in answers.values())
+
+    def _hear(self, error: Any) -> None:
+        self.heard = error
+
+    def _asked(self, doing: str, call: Callable[[], T]) -> T:
+        """What a call answers; else what the client said, and what it heard meanwhile."""
+        from confluent_kafka import KafkaException
+
+        try:
+            return call()
+        except KafkaException as error:
+            sorted_error = sorted_out(error, f"The topic {self.name!r} could not be {doing}", self.cluster.said)
+            if not isinstance(sorted_error, Unsettled):
+                raise sorted_error from error
+            heard = "" if self.heard is None else f" ({self.cluster.said(self.heard.str())})"
+            raise SinkError(
+                f"The topic {self.name!r} at {self.cluster.servers} could not be {doing}: {sorted_error}{heard}.",
+                fix="Look whether the brokers run and can be reached from here, and whether the options fit: security.protocol, "
+                "sasl.*, ssl.*.",
+            ) from error
+
+    def _partitions(self) -> Mapping[int, Any] | None:
+        found = self._asked("looked at", lambda: self.admin.list_topics(self.name, timeout=self.wait))
+        about = found.topics[self.name]
+        if about.error is None:
+            return dict(about.partitions)
+        from confluent_kafka import KafkaException
+
+        error = KafkaException(about.error)
+        if name_of_code(error) in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "LEADER_NOT_AVAILABLE"):
+            return None
+        raise sorted_out(error, f"The topic {self.name!r} could not be looked at", self.cluster.said)
+
+    def _make(self, create: Create) -> None:
+        from confluent_kafka import KafkaException
+
+        new = _kafka().NewTopic(
+            self.name,
+            num_partitions=create.partitions,
+            replication_factor=create.replication,
+            config=dict(create.config),
+        )
+        (made,) = self.admin.create_topics([new], request_timeout=self.wait).values()
+        try:
+            made.result()
+        except KafkaException as error:
+            if name_of_code(error) == "TOPIC_ALREADY_EXISTS":
+                return
+            raise SinkError(
+                f"The topic {self.name!r} could not be made: {self.cluster.said(error.args[0].str())}.",
+                fix="Mend create=, or make the topic by other means.",
+            ) from error
+
+    def _waited_for(self) -> Mapping[int, Any]:
+        deadline = time.monotonic() + self.wait
+        while (there := self._partitions()) is None:
+            if time.monotonic() >= deadline:
+                raise SinkError(
+                    f"The topic {self.name!r} was made, and cannot be seen yet.",
+                    fix="Start the flow again a little later.",
+                )
+            time.sleep(_PATIENCE)
+        return there
+
+    def _settings(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Of the topic and of a broker; those that may not be looked at are empty."""
+        brokers = self.admin.list_topics(self.name, timeout=self.wait).brokers
+        resource = _kafka().ConfigResource
+        kinds = resource.Type
+        asked = [resource(kinds.TOPIC, self.name), resource(kinds.BROKER, str(min(brokers)))]
+        answers = self.admin.describe_configs(asked, request_timeout=self.wait)
+        return _read(answers[asked[0]]), _read(answers[asked[1]])
+
+
+# Errors that pass: transactions that end, and coordinators that move.
+_PASSING: Final = frozenset(
+    {"UNSTABLE_OFFSET_COMMIT", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
+    | {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "REQUEST_TIMED_OUT", "_WAIT_COORD", "NETWORK_EXCEPTION"}
+)
+
+
+def _kafka() -> Any:
+    """The client's module for looking after topics; not all of its names have types."""
+    from confluent_kafka import admin
+
+    return admin
+
+
+def _read(answer: Any) -> dict[str, str]:
+    from confluent_kafka import KafkaException
+
+    try:
+        return {name: entry.value for name, entry in answer.result().items() if entry.value is not None}
+    except KafkaException:
+        return {}
+
+
+def require_timeout(found: Found, timeout: Span) -> None:
+    """SinkError if the broker would not let a transaction be open for so long."""
+    greatest = found.number("transaction.max.timeout.ms")
+    if greatest is not None and timeout > greatest * 1000:
+        raise SinkError(
+            f"transaction_timeout={timeout.text!r} is more than the broker's transaction.max.timeout.ms, {greatest:,} ms.",
+            fix="Give a smaller transaction_timeout=, with a smaller chunk_rows= if publishing takes so long; or raise it there.",
+        )
+
+
+def notes_on(found: Found, rows: Rows, timeout: Span) -> tuple[str, ...]:
+    """What a reader must do, and which settings make the promise weaker, a sentence each."""
+    return tuple(note(found, rows, timeout) for note in _NOTES if note(found, rows, timeout))
+
+
+def _readers(found: Found, rows: Rows, timeout: Span) -> str:
+    checks = found.number("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+    longest = f"{timeout.text} (transaction_timeout=)" + (f" + {Span(checks * 1000).text}" if checks else "")
+    return (
+        "readers must set isolation.level=read_committed, else they also see rows of ticks that failed. If the driver stands "
+        f"still inside a tick, they wait for at most {longest}."
+    )
+
+
+def _unknown(found: Found, rows: Rows, timeout: Span) -> str:
+    if found.topic and found.broker:
+        return ""
+    return "the settings of broker or topic may not be looked at, so nobody checked what the promise rests on."
+
+
+def _one_copy(found: Found, rows: Rows, timeout: Span) -> str:
+    logs = ("transaction.state.log.replication.factor", "offsets.topic.replication.factor")
+    single = [] if found.replicas > 1 else ["the topic has one replica"]
+    single += [f"{name}=1" for name in logs if found.number(name) == 1]
+    if not single:
+        return ""
+    return f"not exactly once if a broker loses its disk: {', '.join(single)}."
+
+
+def _few_in_sync(found: Found, rows: Rows, timeout: Span) -> str:
+    if found.replicas < 2 or found.number("min.insync.replicas") != 1:
+        return ""
+    return (
+        "not exactly once if a broker is lost while others lag: min.insync.replicas=1 acknowledges what one broker has."
+    )
+
+
+def _unclean(found: Found, rows: Rows, timeout: Span) -> str:
+    if found.topic.get("unclean.leader.election.enable") != "true":
+        return ""
+    return "not exactly once: unclean.leader.election.enable=true lets a broker lead that lacks rows which were acknowledged."
+
+
+def _expires(found: Found, rows: Rows, timeout: Span) -> str:
+    minutes = found.number("offsets.retention.minutes")
+    if minutes is None or minutes >= 7 * 24 * 60:
+        return ""
+    return (
+        f"a marker is kept for {Span(minutes * 60_000_000).text} (offsets.retention.minutes): a flow that is stopped for longer "
+        "is refused at its next start."
+    )
+
+
+def _not_compacted(found: Found, rows: Rows, timeout: Span) -> str:
+    policy = found.topic.get("cleanup.policy")
+    if rows != "upsert" or policy is None or "compact" in policy:
+        return ""
+    return f"rows='upsert' is meant for a compacted topic, and this one has cleanup.policy={policy}: old keys are lost with time."
+
+
+_NOTES: Final = (_readers, _unknown, _one_copy, _few_in_sync, _unclean, _expires, _not_compacted)
