@@ -100,8 +100,9 @@ def rows_before(progress: Progress | None, delivery: Delivery, target: Target) -
     Law: a delivery that was cut short goes on behind its last row that was committed, and nothing else follows it.
     """
     own = None if progress is None or own_marker(progress.marker, target) is None else progress
-    if own is None or own.complete:
-        return None if judge_marker(None if own is None else own.marker, delivery, target) == "skip" else 0
+    if own is None or own.complete or delivery.tick < own.marker.tick:
+        whole = None if own is None else own.whole or own.marker
+        return None if judge_marker(whole, delivery, target) == "skip" else 0
     if own.marker.tick < delivery.tick:
         _require_nothing_half(own, target)
         return 0

@@ -28,6 +28,7 @@ from strandline.sinks.kafka_topic import Topic
 from strandline.sinks.kafka_transactions import Transactions
 
 T = TypeVar("T")
+_DAY: Final = 86_400.0
 BLOCK: Final = 10_000
 """How many rows become messages at a time."""
 
@@ -48,7 +49,10 @@ class KafkaPublisher:
         self.lock = threading.Lock()
         self.transactions: Transactions | None = None
         self.progress: Progress | None = None
+        self.taken_over: Exception | None = None
         self._patiently("prepared", self._open_first)
+        every = _DAY if retention is None else min(retention / 4_000_000, _DAY)
+        self.renewal = Repeated(every, self.renew, name=f"marker of {target.sink}")
 
     @property
     def marker(self) -> Marker | None:
@@ -60,6 +64,8 @@ class KafkaPublisher:
     def publish(self, delivery: Delivery) -> Receipt:
         """Publish the rows of a tick and its marker, once."""
         with self.lock:
+            if self.taken_over is not None:
+                raise self.taken_over
             start = self._had(delivery)
             if start is None:
                 return SKIPPED
@@ -68,16 +74,35 @@ class KafkaPublisher:
         assert self.progress is not None, "a delivery leaves its progress"
         return Receipt(rows=self.progress.rows - start)
 
+    def renew(self) -> None:
+        """Commit the marker once more, as it is: it expires, also while a flow runs that has no rows for this sink."""
+        with self.lock:
+            try:
+                self._tried(self._commit_again)
+            except Unsettled:
+                pass  # the next delivery makes a new producer, and the next renewal uses that
+            except Fenced as error:
+                self.taken_over = self._told_fenced(error)
+
     def close(self) -> None:
         """Let go of the producer."""
+        self.renewal.close()
         with self.lock:
             self._give_up()
 
+    def _commit_again(self) -> None:
+        transactions, progress = self.transactions, self.progress
+        if transactions is None or progress is None or progress.marker.incarnation != self.target.incarnation:
+            return
+        transactions.begin()
+        transactions.commit(progress)
+
     def _open_first(self) -> None:
         # Looked at before anybody is fenced: a start that is refused must not stop a run that is not.
-        own_marker(_marker_of(self.topic.progress(self.name)), self.target)
+        own_marker(_marker_of(self.topic.progress(self.name, settled=False)), self.target)
         self._open()
         require_no_loss(self.progress, self.target)
+        self._commit_again()
 
     def _open(self) -> Transactions:
         self.transactions = self.opens()
@@ -152,7 +177,10 @@ class KafkaPublisher:
 
     def _opened_again(self, delivery: Delivery) -> Transactions:
         """A new producer behind one that was given up, unless the topic has gone on without this run."""
-        rows_before(self.topic.progress(self.name), delivery, self.target)
+        found = self.topic.progress(self.name, settled=False)
+        if own_marker(_marker_of(found), self.target) is not None and found is not None:
+            if found.marker.tick > delivery.tick:  # one that is behind may only not be settled yet
+                rows_before(found, delivery, self.target)
         return self._open()
 
     def _patiently(self, done: str, work: Callable[[], T]) -> T:
@@ -203,6 +231,24 @@ class KafkaPublisher:
         transactions, self.transactions = self.transactions, None
         if transactions is not None:
             transactions.drop()
+
+
+class Repeated:
+    """A call made every so many seconds, in a thread of its own, until it is closed."""
+
+    def __init__(self, every: float, call: Callable[[], None], *, name: str) -> None:
+        self.every, self.call = every, call
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        """Make no further call."""
+        self.ended.set()
+
+    def _work(self) -> None:
+        while not self.ended.wait(self.every):
+            self.call()
 
 
 def _marker_of(progress: Progress | None) -> Marker | None:

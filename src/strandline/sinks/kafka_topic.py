@@ -74,8 +74,11 @@ class Topic:
         replicas = min(len(partition.replicas) for partition in there.values())
         return Found(replicas=replicas, topic=topic, broker=broker)
 
-    def progress(self, name: str) -> Progress | None:
-        """The marker in a group, once no transaction that may move it is under way. Unsettled where it cannot be had."""
+    def progress(self, name: str, *, settled: bool = True) -> Progress | None:
+        """The marker in a group, once no transaction that may move it is under way. Unsettled where it cannot be had.
+
+        Without `settled` it is the last that was committed: a transaction of one who stands still is not waited for.
+        """
         from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
         deadline = time.monotonic() + self.wait
@@ -83,7 +86,7 @@ class Topic:
         while True:
             try:
                 (answer,) = self.admin.list_consumer_group_offsets(
-                    asked, require_stable=True, request_timeout=max(deadline - time.monotonic(), 1.0)
+                    asked, require_stable=settled, request_timeout=max(deadline - time.monotonic(), 1.0)
                 ).values()
                 (place,) = answer.result().topic_partitions
                 if place.error is None:

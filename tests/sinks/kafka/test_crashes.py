@@ -1,0 +1,89 @@
+"""Whatever is killed or stopped, a reader beside it sees every row once, in order, and none that is gone later."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pytest
+
+from strandline.errors import OwnershipError
+from tests.sinks.delivering import TARGET
+from tests.sinks.kafka.broker import address, new_topic
+from tests.sinks.kafka.dying import KEYS, POINTS, ROWS, child, publish, sink, tick
+from tests.sinks.kafka.reader import Seen, read, reading
+
+TICKS = 4
+pytestmark = pytest.mark.slow
+
+
+def judge(seen: Sequence[Seen], final: Sequence[Seen], ticks: int = TICKS) -> None:
+    """What a reader saw meanwhile is what is there in the end: every id once, in order for each key."""
+    assert sorted(seen, key=lambda each: each[:2]) == sorted(final, key=lambda each: each[:2])
+    by_key = defaultdict(list)
+    for _, _, key, value in final:
+        by_key[key].append(json.loads(value or b"null")["n"])
+    expected = range(ROWS, (ticks + 1) * ROWS)
+    assert {key: ids for key, ids in by_key.items()} == {
+        f"k{number}".encode(): [each for each in expected if each % KEYS == number] for number in range(KEYS)
+    }
+
+
+def settled(servers: str, topic: str, seen: list[Seen], ticks: int = TICKS) -> None:
+    final = read(servers, topic, at_least=ticks * ROWS)
+    read(servers, topic, at_least=len(seen), quiet=0.2)  # time for the reader beside to come there too
+    judge(seen, final, ticks)
+
+
+@pytest.mark.parametrize("chunk", [4, 5, 6])  # the three transactions of tick 2
+@pytest.mark.parametrize("point", POINTS)
+def test_a_publisher_that_is_killed_at_any_point_is_gone_on_from(point: str, chunk: int) -> None:
+    servers = address()
+    topic = new_topic(servers)
+    with reading(servers, topic) as seen:
+        dead = child(servers, topic, point, chunk, TICKS, "kill")
+        dead.communicate(timeout=60)
+        assert dead.returncode == -signal.SIGKILL
+        second = sink(servers, topic).prepare(TARGET)
+        known = second.marker
+        assert known is not None
+        assert known.tick == (2 if (point, chunk) == ("committed", 6) else 1)
+        # The last tick that it shows is published again, as at a start.
+        assert second.publish(tick(known.tick)).skipped
+        publish(second, known.tick + 1, TICKS)
+        second.close()
+        settled(servers, topic, seen)
+
+
+@pytest.mark.parametrize("point", ["sending", "marked", "committed"])
+def test_a_zombie_that_wakes_up_behind_its_replacement_publishes_nothing(point: str) -> None:
+    servers = address()
+    topic = new_topic(servers)
+    with reading(servers, topic) as seen:
+        zombie = child(servers, topic, point, 5, TICKS, "stop")
+        _, status = os.waitpid(zombie.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        second = sink(servers, topic).prepare(TARGET)
+        publish(second, 2, TICKS)
+        zombie.send_signal(signal.SIGCONT)
+        said, _ = zombie.communicate(timeout=60)
+        assert "OwnershipError Another run publishes to the topic" in said
+        second.close()
+        settled(servers, topic, seen)
+
+
+def test_of_two_publishers_of_one_sink_the_older_is_fenced() -> None:
+    servers = address()
+    topic = new_topic(servers)
+    first = sink(servers, topic).prepare(TARGET)
+    publish(first, 1, 2)
+    second = sink(servers, topic).prepare(TARGET)
+    with pytest.raises(OwnershipError, match="Another run publishes to the topic"):
+        publish(first, 3, 3)
+    publish(second, 2, TICKS)
+    second.close()
+    final = read(servers, topic, at_least=TICKS * ROWS)
+    judge(final, final)
