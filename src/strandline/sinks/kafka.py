@@ -118,8 +118,12 @@ class KafkaSink:
         messages = self._encoding(target)
         wait = self.wait / 1_000_000
         topic = Topic(self.cluster, self.topic, wait=wait)
-        found = topic.found(self.create)
-        require_timeout(found, self.transaction_timeout)
+        try:
+            found = topic.found(self.create)
+            require_timeout(found, self.transaction_timeout)
+        except BaseException:
+            topic.close()
+            raise
         name = name_of_sink(target.flow, target.sink, self.topic)
         retention = found.number("offsets.retention.minutes")
         return KafkaPublisher(

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from strandline.errors import SinkError
@@ -25,15 +26,17 @@ _LONGEST: Final = 240
 class Progress:
     """The last transaction of a sink: a delivery, how many of its rows are published, and whether these are all.
 
-    `before` is the last whole delivery, where this one is not. A count of rows, and no number of chunks: how large a chunk
-    is may change between two runs.
+    `marker` is None before the first delivery. `before` is the last whole delivery, where this one is not. `owner` is the
+    publisher that committed it, one of a process. A count of rows, and no number of chunks: how large a chunk is may change
+    between two runs.
 
     Law: Progress.read(progress.text) == progress.
     """
 
-    marker: Marker
-    rows: int
-    complete: bool
+    owner: str
+    marker: Marker | None = None
+    rows: int = 0
+    complete: bool = True
     before: Marker | None = None
 
     @property
@@ -42,11 +45,20 @@ class Progress:
         return self.marker if self.complete else self.before
 
     @property
+    def place(self) -> tuple[int, int]:
+        """What only grows in one incarnation."""
+        return (-1 if self.marker is None else self.marker.tick, self.rows)
+
+    @property
     def text(self) -> str:
         """As the metadata of an offset, in ASCII."""
-        said = {"version": _VERSION, **_said(self.marker), "rows": self.rows, "complete": self.complete}
-        if self.before is not None:
-            said["before"] = _said(self.before)
+        said: dict[str, object] = {
+            "version": _VERSION,
+            "owner": self.owner,
+            "rows": self.rows,
+            "complete": self.complete,
+        }
+        said |= {name: _said(each) for name, each in (("marker", self.marker), ("before", self.before)) if each}
         return json.dumps(said, separators=(",", ":"))
 
     @classmethod
@@ -59,10 +71,9 @@ class Progress:
                     f"The marker in the group {name!r} is of version {said['version']}; this release knows {_VERSION}.",
                     fix="Use the release that wrote it, or write to a new topic.",
                 )
-            before = said.get("before")
             return cls(
-                marker=_heard(said), rows=int(said["rows"]), complete=bool(said["complete"]),
-                before=None if before is None else _heard(before),
+                owner=str(said["owner"]), marker=_heard(said.get("marker")), rows=int(said["rows"]),
+                complete=bool(said["complete"]), before=_heard(said.get("before")),
             )  # fmt: skip
         except (ValueError, KeyError, TypeError) as error:
             raise SinkError(
@@ -71,12 +82,15 @@ class Progress:
             ) from error
 
 
-def _said(marker: Marker) -> dict[str, object]:
-    return {"incarnation": marker.incarnation, "tick": marker.tick, "digest": marker.digest}
+def _said(marker: Marker) -> list[object]:
+    return [marker.incarnation, marker.tick, marker.digest]
 
 
-def _heard(said: dict[str, object]) -> Marker:
-    return Marker(incarnation=str(said["incarnation"]), tick=int(str(said["tick"])), digest=str(said["digest"]))
+def _heard(said: Sequence[Any] | None) -> Marker | None:
+    if said is None:
+        return None
+    incarnation, tick, digest = said
+    return Marker(incarnation=str(incarnation), tick=int(tick), digest=str(digest))
 
 
 def name_of_sink(flow: str, sink: str, topic: str) -> str:
@@ -99,22 +113,22 @@ def rows_before(progress: Progress | None, delivery: Delivery, target: Target) -
 
     Law: a delivery that was cut short goes on behind its last row that was committed, and nothing else follows it.
     """
-    own = None if progress is None or own_marker(progress.marker, target) is None else progress
-    if own is None or own.complete or delivery.tick < own.marker.tick:
-        whole = None if own is None else own.whole or own.marker
+    own = None if progress is None else own_marker(progress.marker, target)
+    if own is None or progress is None or progress.complete or delivery.tick < own.tick:
+        whole = None if own is None or progress is None else progress.whole or own
         return None if judge_marker(whole, delivery, target) == "skip" else 0
-    if own.marker.tick < delivery.tick:
-        _require_nothing_half(own, target)
+    if own.tick < delivery.tick:
+        _require_nothing_half(own, progress.rows, target)
         return 0
-    judge_marker(own.marker, delivery, target)  # the same tick and the same digest, or an error
-    return own.rows
+    judge_marker(own, delivery, target)  # the same tick and the same digest, or an error
+    return progress.rows
 
 
-def _require_nothing_half(own: Progress, target: Target) -> None:
+def _require_nothing_half(own: Marker, rows: int, target: Target) -> None:
     if target.acknowledged:
         return
     raise SinkError(
-        f"The topic of {target} holds the first {own.rows:,} rows of tick {own.marker.tick} only, and the next tick came.",
+        f"The topic of {target} holds the first {rows:,} rows of tick {own.tick} only, and the next tick came.",
         fix=f"Run with the state that published it, which has the rest; or {ACKNOWLEDGE} if it may stay missing.",
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final, TypeVar
+from uuid import uuid4
 
 import polars as pl
 
@@ -24,6 +26,7 @@ from strandline.sinks.contract import (
 from strandline.sinks.kafka_errors import Fenced, Unsettled
 from strandline.sinks.kafka_markers import Progress, require_no_loss, rows_before
 from strandline.sinks.kafka_messages import Encoding
+from strandline.sinks.kafka_offsets import committed
 from strandline.sinks.kafka_topic import Topic
 from strandline.sinks.kafka_transactions import Transactions
 
@@ -37,7 +40,8 @@ class KafkaPublisher:
     """A topic, open for deliveries.
 
     The producer is kept across ticks, and what it committed last is where the topic is: nobody else can have moved the
-    marker, for that would have fenced it. After any error it is given up; the next one fences, and reads the marker.
+    marker, for that would have fenced it. After any error it is given up; the next one fences, and reads the marker, if the
+    marker still names this publisher, and not another one that took the topic over.
     """
 
     def __init__(
@@ -47,10 +51,18 @@ class KafkaPublisher:
         self.topic, self.target, self.encoding, self.opens, self.name = topic, target, encoding, opens, name
         self.chunk_rows, self.wait, self.retention, self.notes = chunk_rows, wait, retention, notes
         self.lock = threading.Lock()
+        self.owner = uuid4().hex[:16]
+        self.former: str | None = None
+        self.unmarked = True
         self.transactions: Transactions | None = None
         self.progress: Progress | None = None
         self.taken_over: Exception | None = None
-        self._patiently("prepared", self._open_first)
+        try:
+            self._patiently("prepared", self._open_first)
+        except BaseException:
+            self._give_up()
+            topic.close()
+            raise
         every = _DAY if retention is None else min(retention / 4_000_000, _DAY)
         self.renewal = Repeated(every, self.renew, name=f"marker of {target.sink}")
 
@@ -58,7 +70,7 @@ class KafkaPublisher:
     def marker(self) -> Marker | None:
         """The last delivery that the topic shows whole."""
         with self.lock:
-            found = self._patiently("read", lambda: self.topic.progress(self.name))
+            found = self._patiently("read", self._committed)
         return None if found is None else found.whole
 
     def publish(self, delivery: Delivery) -> Receipt:
@@ -78,55 +90,63 @@ class KafkaPublisher:
         """Commit the marker once more, as it is: it expires, also while a flow runs that has no rows for this sink."""
         with self.lock:
             try:
-                self._tried(self._commit_again)
+                if self.transactions is not None:
+                    self._tried(self._commit_again)
             except Unsettled:
                 pass  # the next delivery makes a new producer, and the next renewal uses that
             except Fenced as error:
-                self.taken_over = self._told_fenced(error)
+                self._give_up()
+                self.taken_over = self._told_taken_over(str(error))
 
     def close(self) -> None:
         """Let go of the producer."""
         self.renewal.close()
         with self.lock:
             self._give_up()
+            self.topic.close()
 
-    def _commit_again(self) -> None:
-        transactions, progress = self.transactions, self.progress
-        if transactions is None or progress is None or progress.marker.incarnation != self.target.incarnation:
-            return
-        transactions.begin()
-        transactions.commit(progress)
+    def _committed(self, *, settled: bool = True) -> Progress | None:
+        return committed(self.topic.cluster, self.topic.name, self.name, wait=self.wait, settled=settled)
 
     def _open_first(self) -> None:
         # Looked at before anybody is fenced: a start that is refused must not stop a run that is not.
-        own_marker(_marker_of(self.topic.progress(self.name, settled=False)), self.target)
+        own_marker(_marker_of(self._committed(settled=False)), self.target)
         self._open()
+        self.unmarked = self.progress is None
+        self.former = None if self.progress is None else self.progress.owner
         require_no_loss(self.progress, self.target)
         self._commit_again()
 
     def _open(self) -> Transactions:
         self.transactions = self.opens()
-        found = self.topic.progress(self.name)
+        found = self._committed()
         own_marker(_marker_of(found), self.target)
         self._require_not_back(found)
         self.progress = found
         return self.transactions
 
+    def _commit_again(self) -> None:
+        """Say that this publisher has the topic now, or still, and nothing else."""
+        assert self.transactions is not None, "opened before"
+        progress = replace(self.progress or Progress(owner=self.owner), owner=self.owner)
+        self.transactions.begin()
+        self.transactions.commit(progress)
+        self.progress = progress
+
     def _require_not_back(self, found: Progress | None) -> None:
         """SinkError if the marker is behind what this publisher itself has committed."""
         known = self.progress
-        if known is None or known.marker.incarnation != self.target.incarnation:
+        if known is None or known.owner != self.owner or (found is not None and found.place >= known.place):
             return
-        if found is None or (found.marker.tick, found.rows) < (known.marker.tick, known.rows):
-            raise SinkError(
-                f"The marker of {self.target} is gone or went back, behind tick {known.marker.tick}: the group {self.name!r} or "
-                "the topic was deleted, or brokers lost what they had acknowledged.",
-                fix=f"Look at what the topic holds; then {ACKNOWLEDGE} to go on, and leave the topic as it is.",
-            )
+        raise SinkError(
+            f"The marker of {self.target} is gone or went back, behind tick {known.place[0]}: the group {self.name!r} or the topic "
+            "was deleted, or brokers lost what they had acknowledged.",
+            fix=f"Look at what the topic holds; then {ACKNOWLEDGE} to go on, and leave the topic as it is.",
+        )
 
     def _had(self, delivery: Delivery) -> int | None:
         had = rows_before(self.progress, delivery, self.target)
-        if had == 0 and self.progress is None:
+        if had == 0 and self.unmarked and _marker_of(self.progress) is None:
             self._require_young(delivery)
         return had
 
@@ -145,7 +165,7 @@ class KafkaPublisher:
 
     def _publish(self, delivery: Delivery) -> None:
         """Publish what the topic does not have yet of a delivery, chunk by chunk."""
-        transactions = self.transactions or self._opened_again(delivery)
+        transactions = self.transactions or self._opened_again()
         done = rows_before(self.progress, delivery, self.target)
         if done is None:
             return  # a transaction of which nobody knew what had come of it
@@ -163,7 +183,9 @@ class KafkaPublisher:
                 done += block.height
                 block = next(blocks, None)
             complete = block is None
-            progress = Progress(marker=marker, rows=done, complete=complete, before=None if complete else before)
+            progress = Progress(
+                owner=self.owner, marker=marker, rows=done, complete=complete, before=None if complete else before
+            )
             transactions.commit(progress)
             self.progress = progress
 
@@ -175,13 +197,16 @@ class KafkaPublisher:
             had -= table.height - rest.height
             yield from rest.iter_slices(size) if rest.height else ()
 
-    def _opened_again(self, delivery: Delivery) -> Transactions:
-        """A new producer behind one that was given up, unless the topic has gone on without this run."""
-        found = self.topic.progress(self.name, settled=False)
-        if own_marker(_marker_of(found), self.target) is not None and found is not None:
-            if found.marker.tick > delivery.tick:  # one that is behind may only not be settled yet
-                rows_before(found, delivery, self.target)
-        return self._open()
+    def _opened_again(self) -> Transactions:
+        """A new producer behind one that was given up, unless another publisher took the topic over meanwhile."""
+        self._require_own(self._committed(settled=False), self.former)  # whose name may only not be settled yet
+        transactions = self._open()
+        self._require_own(self.progress)
+        return transactions
+
+    def _require_own(self, found: Progress | None, *others: str | None) -> None:
+        if found is not None and found.owner not in (self.owner, *others):
+            raise self._told_taken_over("the marker names another")
 
     def _patiently(self, done: str, work: Callable[[], T]) -> T:
         """Do it, again and again while brokers do not answer, for as long as is waited for them."""
@@ -189,16 +214,22 @@ class KafkaPublisher:
         while True:
             try:
                 return self._tried(work)
-            except Fenced as error:  # noqa: PERF203 - tried again is what it is
-                raise self._told_fenced(error) from error
+            except Fenced as error:
+                self._give_up()
+                if error.age < error.limit:
+                    raise self._told_taken_over(str(error)) from error
+                # The broker itself ended the transaction; whether another publisher is there, the marker tells.
+                said = f"a transaction was open for {error.age:.0f} s, and the broker ended it after {error.limit:g} s"
             except Unsettled as error:
-                if time.monotonic() >= deadline:
-                    raise SinkError(
-                        f"The topic {self.topic.name!r} of {self.target} could not be {done} within {self.wait:g} s: {error}.",
-                        fix="Look at the brokers, and start the flow again: what was committed is told by the marker.",
-                    ) from error
-                time.sleep(pause)
-                pause = min(2 * pause, 2.0)
+                said = str(error)
+            if time.monotonic() >= deadline:
+                raise SinkError(
+                    f"The topic {self.topic.name!r} of {self.target} could not be {done} within {self.wait:g} s: {said}.",
+                    fix="Look at the brokers, and start the flow again: what was committed is told by the marker. If publishing "
+                    "takes so long, give a greater transaction_timeout= or a smaller chunk_rows=.",
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
 
     def _tried(self, work: Callable[[], T]) -> T:
         try:
@@ -213,17 +244,9 @@ class KafkaPublisher:
                 transactions.drop()
             raise
 
-    def _told_fenced(self, error: Fenced) -> Exception:
-        self._give_up()
-        if error.age >= error.limit:
-            return SinkError(
-                f"A transaction of {self.target} was open for {error.age:.0f} s, and the broker ended it after "
-                f"{error.limit:g} s (transaction_timeout=); or another run took the topic over meanwhile. Nothing of it is "
-                "visible.",
-                fix="Start the flow again; if publishing takes so long, give a greater transaction_timeout= or a smaller chunk_rows=.",
-            )
+    def _told_taken_over(self, said: str) -> Exception:
         return OwnershipError(
-            f"Another run publishes to the topic {self.topic.name!r} of {self.target}, and has fenced this one: {error}.",
+            f"Another run publishes to the topic {self.topic.name!r} of {self.target}, and has taken it over from this one: {said}.",
             fix="Run one of them only; nothing was published twice.",
         )
 

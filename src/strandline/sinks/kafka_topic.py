@@ -12,7 +12,7 @@ from strandline.errors import SinkError
 from strandline.model.time import Span
 from strandline.sinks.contract import Rows
 from strandline.sinks.kafka_errors import Unsettled, name_of_code, sorted_out
-from strandline.sinks.kafka_markers import Progress
+from strandline.sinks.kafka_waiting import GRACE, let_go
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -74,33 +74,6 @@ class Topic:
         replicas = min(len(partition.replicas) for partition in there.values())
         return Found(replicas=replicas, topic=topic, broker=broker)
 
-    def progress(self, name: str, *, settled: bool = True) -> Progress | None:
-        """The marker in a group, once no transaction that may move it is under way. Unsettled where it cannot be had.
-
-        Without `settled` it is the last that was committed: a transaction of one who stands still is not waited for.
-        """
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-
-        deadline = time.monotonic() + self.wait
-        asked = [ConsumerGroupTopicPartitions(name, [TopicPartition(self.name, 0)])]
-        while True:
-            try:
-                (answer,) = self.admin.list_consumer_group_offsets(
-                    asked, require_stable=settled, request_timeout=max(deadline - time.monotonic(), 1.0)
-                ).values()
-                (place,) = answer.result().topic_partitions
-                if place.error is None:
-                    return Progress.read(place.metadata, name) if place.offset >= 0 else None
-                raise KafkaException(place.error)
-            except KafkaException as error:  # noqa: PERF203 - asked again is what it is
-                if name_of_code(error) == "GROUP_ID_NOT_FOUND":
-                    return None
-                if time.monotonic() >= deadline or name_of_code(error) not in _PASSING:
-                    raise sorted_out(
-                        error, f"The marker in the group {name!r} could not be read", self.cluster.said
-                    ) from error
-                time.sleep(_PATIENCE)
-
     def is_empty(self) -> bool:
         """Whether nothing was ever written to it."""
         from confluent_kafka import TopicPartition
@@ -108,7 +81,11 @@ class Topic:
         there = self._partitions() or {}
         asked = {TopicPartition(self.name, number): _kafka().OffsetSpec.latest() for number in there}
         answers = self.admin.list_offsets(asked, request_timeout=self.wait)
-        return all(answer.result().offset == 0 for answer in answers.values())
+        return all(_answer(answer, self.wait).offset == 0 for answer in answers.values())
+
+    def close(self) -> None:
+        """Let go of the client."""
+        let_go(self, "admin", wait=1.0)
 
     def _hear(self, error: Any) -> None:
         self.heard = error
@@ -153,7 +130,7 @@ class Topic:
         )
         (made,) = self.admin.create_topics([new], request_timeout=self.wait).values()
         try:
-            made.result()
+            _answer(made, self.wait)
         except KafkaException as error:
             if name_of_code(error) == "TOPIC_ALREADY_EXISTS":
                 return
@@ -180,14 +157,7 @@ class Topic:
         kinds = resource.Type
         asked = [resource(kinds.TOPIC, self.name), resource(kinds.BROKER, str(min(brokers)))]
         answers = self.admin.describe_configs(asked, request_timeout=self.wait)
-        return _read(answers[asked[0]]), _read(answers[asked[1]])
-
-
-# Errors that pass: transactions that end, and coordinators that move.
-_PASSING: Final = frozenset(
-    {"UNSTABLE_OFFSET_COMMIT", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
-    | {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "REQUEST_TIMED_OUT", "_WAIT_COORD", "NETWORK_EXCEPTION"}
-)
+        return _read(answers[asked[0]], self.wait), _read(answers[asked[1]], self.wait)
 
 
 def _kafka() -> Any:
@@ -197,12 +167,19 @@ def _kafka() -> Any:
     return admin
 
 
-def _read(answer: Any) -> dict[str, str]:
+def _answer(answer: Any, wait: float) -> Any:
+    try:
+        return answer.result(wait + GRACE)
+    except TimeoutError:
+        raise Unsettled(f"the client did not answer within {wait + GRACE:.0f} s") from None
+
+
+def _read(answer: Any, wait: float) -> dict[str, str]:
     from confluent_kafka import KafkaException
 
     try:
-        return {name: entry.value for name, entry in answer.result().items() if entry.value is not None}
-    except KafkaException:
+        return {name: entry.value for name, entry in _answer(answer, wait).items() if entry.value is not None}
+    except (KafkaException, Unsettled):
         return {}
 
 

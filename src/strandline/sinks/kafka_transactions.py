@@ -19,6 +19,8 @@ from strandline.sinks.kafka_errors import (
 )  # fmt: skip
 from strandline.sinks.kafka_markers import Progress
 from strandline.sinks.kafka_messages import Messages
+from strandline.sinks.kafka_offsets import group_of
+from strandline.sinks.kafka_waiting import let_go, within
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
@@ -32,6 +34,7 @@ _CHOSEN: Final[dict[str, Any]] = {
     "partitioner": "murmur2_random",  # Java's own, so that its producers and ours agree on where a key goes
 }
 _PATIENCE: Final = 0.1
+_SLICE: Final = 10.0  # a call that does not come back is noticed that soon
 
 
 class Transactions:
@@ -55,7 +58,7 @@ class Transactions:
         except BaseException:
             self.drop()
             raise
-        self.group = self._group()
+        self.group = group_of(cluster, name)
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -87,8 +90,8 @@ class Transactions:
         """Make the messages and the progress visible, in one act. Unsettled where nobody knows whether it happened."""
         from confluent_kafka import TopicPartition
 
-        # The number of the offset is nothing that anybody reads; it must not be negative.
-        place = TopicPartition(self.topic, 0, max(progress.marker.tick, 0), progress.text)
+        # The number of the offset is nothing that anybody reads.
+        place = TopicPartition(self.topic, 0, 0, progress.text)
         # Before the last messages are acknowledged: the marker travels beside them, and commit waits for both.
         self._calls(
             "could not send its marker",
@@ -99,14 +102,14 @@ class Transactions:
     def abort(self) -> None:
         """Leave nothing of the transaction behind, as far as the broker can be reached. Fenced where it says so."""
         try:
-            self.producer.abort_transaction(min(self.wait, 5.0))
+            within(min(self.wait, 5.0), self.producer.abort_transaction)
         except Exception as error:  # what cannot be aborted now, the next producer's fence aborts
             if is_kafka(error) and is_fenced(error):
                 raise self._fenced(error) from None
 
     def drop(self) -> None:
-        """Let go of the producer: what it still has in hand is given up. It must not wait for a broker that is away."""
-        self.producer.purge(blocking=False)
+        """Let go of the producer: what it still has in hand is given up. A broker that is away is not waited for."""
+        let_go(self, "producer", wait=1.0)
 
     def _made(self) -> Producer:
         from confluent_kafka import Producer
@@ -123,16 +126,6 @@ class Transactions:
                 "delivery.report.only.error": True, "on_delivery": self._not_sent,
             }
         )  # fmt: skip
-
-    def _group(self) -> Any:
-        """The group's name, in the form that a transaction takes: only a consumer has it."""
-        from confluent_kafka import Consumer
-
-        consumer = Consumer(self.cluster.settings(group_id=self.name, enable_auto_commit=False))
-        try:
-            return consumer.consumer_group_metadata()
-        finally:
-            consumer.close()
 
     def _not_sent(self, error: Any, message: Any) -> None:
         self.failed = self.failed or error
@@ -154,17 +147,18 @@ class Transactions:
         deadline = time.monotonic() + self.wait
         while True:
             try:
-                return self._once(what, lambda: call(max(deadline - time.monotonic(), 0.001)))
+                left = max(deadline - time.monotonic(), 0.1)
+                return self._once(what, min(left, self.wait / 4, _SLICE), call)
             except _Again as again:  # noqa: PERF203 - called again is what it is
                 if time.monotonic() >= deadline:
                     raise Unsettled(str(again)) from again
                 time.sleep(_PATIENCE)
 
-    def _once(self, what: str, call: Callable[[], Any]) -> None:
+    def _once(self, what: str, seconds: float, call: Callable[[float], Any]) -> None:
         from confluent_kafka import KafkaException
 
         try:
-            call()
+            within(seconds, call)
         except KafkaException as error:
             if is_retriable(error) and not is_fenced(error):
                 raise _Again(self._said(error.args[0].str())) from error

@@ -58,12 +58,29 @@ class Broker:
             **{name.replace("_", "."): value for name, value in settings.items()},
         }  # fmt: skip
         (folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in said.items()))
-        self._java("kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", "server.properties", "--standalone")
+        self._java(
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            "AAAAAAAAAAAAAAAAAAAAAQ",
+            "-c",
+            "server.properties",
+            "--standalone",
+        )
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
         log = (self.folder / "broker.log").open("ab")
-        command = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{self.jars}/*", "kafka.Kafka", "server.properties"]
+        command = [
+            "java",
+            "-Xmx384m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            f"{self.jars}/*",
+            "kafka.Kafka",
+            "server.properties",
+        ]
         self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
         log.close()
         deadline = time.monotonic() + 90
@@ -71,7 +88,7 @@ class Broker:
             try:
                 AdminClient({"bootstrap.servers": self.servers, "log_level": 0}).list_topics(timeout=2)
                 return
-            except KafkaException:
+            except KafkaException:  # noqa: PERF203 - asked again is what it is
                 assert self.process.poll() is None, (self.folder / "broker.log").read_text()[-2000:]
                 assert time.monotonic() < deadline, "the broker does not answer"
 
@@ -83,7 +100,9 @@ class Broker:
             self.process = None
 
     def _java(self, *command: str) -> None:
-        done = subprocess.run(["java", "-Xmx256m", "-cp", f"{self.jars}/*", *command], cwd=self.folder, capture_output=True, check=False)
+        done = subprocess.run(
+            ["java", "-Xmx256m", "-cp", f"{self.jars}/*", *command], cwd=self.folder, capture_output=True, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -28,17 +28,6 @@ def consumer(servers: str, topic: str, isolation: str = "read_committed") -> Con
     return found
 
 
-def ends(servers: str, topic: str) -> dict[int, int]:
-    """Where each partition ends for a reader of what is committed, once nothing is under way any more."""
-    found = consumer(servers, topic)
-    try:
-        return {
-            place.partition: found.get_watermark_offsets(place, timeout=20)[1] for place in found.assignment()
-        }
-    finally:
-        found.close()
-
-
 def read(servers: str, topic: str, *, at_least: int = 0, patience: float = 20.0, quiet: float = 1.0) -> list[Seen]:
     """All that is committed: reads until there are so many, and then nothing for a while."""
     with reading(servers, topic) as seen:
@@ -61,9 +50,7 @@ def reading(servers: str, topic: str) -> Iterator[list[Seen]]:
 
     def work() -> None:
         while not done.is_set():
-            for message in found.consume(1000, 0.05):
-                if message.error() is None:
-                    seen.append(as_seen(message))
+            seen.extend(as_seen(each) for each in found.consume(1000, 0.05) if each.error() is None)
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
