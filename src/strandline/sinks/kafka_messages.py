@@ -25,7 +25,7 @@ import polars as pl
 from strandline.errors import SinkError
 from strandline.kernel.changes import DELETE
 from strandline.model.panes import RETRACT
-from strandline.model.types import Schema
+from strandline.model.types import Schema, Type
 from strandline.sinks.contract import OP, Delivery, Target
 from strandline.sinks.formats import FORMATS
 from strandline.sinks.plain import json_text, plain_column
@@ -172,22 +172,32 @@ def keys_of(table: pl.DataFrame, schema: Schema, key: Sequence[str], *, required
     if not key:
         return [None] * table.height
     kinds = Schema(tuple((name, schema[name]) for name in key))
-    table = table.select(
-        pl.col(name) + 0.0 if kind.is_float else pl.col(name) for name, kind in kinds.columns
-    )  # -0.0 + 0.0 is 0.0
+    table = table.select(_one_zero(name) if kind.is_float else pl.col(name) for name, kind in kinds.columns)
     if len(key) > 1:
-        return json_lines(table, kinds)
+        return _objects(table, kinds)
     (name,) = key
     texts = texts_of(table[name], schema, name)
     if not required:
         return texts
-    begins = json_lines(table.clear(1), kinds)[0].removesuffix(b"null}")
+    begins = _objects(table.clear(1), kinds)[0].removesuffix(b"null}")
     if not any(text is None or text.startswith(begins) for text in texts):
         return texts
-    objects = json_lines(table, kinds)
+    objects = _objects(table, kinds)
     return [
         other if text is None or text.startswith(begins) else text for text, other in zip(texts, objects, strict=True)
     ]
+
+
+def _one_zero(name: str) -> pl.Expr:
+    return pl.when(pl.col(name) == 0).then(pl.col(name).abs()).otherwise(pl.col(name)).alias(name)
+
+
+def _objects(table: pl.DataFrame, kinds: Schema) -> list[bytes]:
+    """Keys as JSON objects. A number is written the same way whatever stands beside it, which a file need not do."""
+    if not any(kind.is_float for kind in kinds.values()):
+        return json_lines(table, kinds)
+    whole = Type(name="struct", fields=kinds.columns)
+    return [json_text(row, whole).encode() for row in table.iter_rows(named=True)]
 
 
 def texts_of(column: pl.Series, schema: Schema, name: str) -> Values:

@@ -1,0 +1,100 @@
+"""A sink as it is described: what cannot be meant is said where it stands."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import strandline as sl
+from strandline.clients.kafka import Cluster
+from strandline.errors import DescriptionError, SinkError
+from strandline.model.time import Span
+from strandline.sinks.kafka import KafkaSink
+from strandline.sinks.kafka_topic import Create, Found, notes_on, require_timeout
+from tests.sinks.delivering import CHANGES, TARGET
+
+CLUSTER = Cluster("127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"topic": ""}, "is no name of a topic"),
+        ({"topic": "a" * 250}, "is no name of a topic"),
+        ({"format": "xml"}, "format='xml' is not known"),
+        ({"key": 3}, "names no columns"),
+        ({"key": ["a", "a"]}, "names no columns"),
+        ({"headers": ["a"]}, "does not name a column for each header"),
+        ({"chunk_rows": 0}, "is no number of rows"),
+        ({"transaction_timeout": "10ms"}, "is too short for a server"),
+        ({"create": {"shards": 3}}, "create= has no 'shards'"),
+        ({"create": {"partitions": 0}}, "makes no topic"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(DescriptionError, match=said):
+        KafkaSink(CLUSTER, **{"topic": "t", **options})
+
+
+def test_a_sink_travels_with_its_secrets_by_name() -> None:
+    cluster = Cluster("h:1", {"sasl.password": sl.Secret.env("CANARY")})
+    sink = KafkaSink(cluster, "t", key="k", create={"partitions": 2, "config": {"cleanup.policy": "compact"}})
+    assert pickle.loads(pickle.dumps(sink)) == sink
+    assert sink.create == Create(partitions=2, replication=-1, config=(("cleanup.policy", "compact"),))
+
+
+def test_only_upserts_need_a_topic_for_themselves() -> None:
+    sink = KafkaSink(CLUSTER, "t")
+    assert sink.own_target("append") is None
+    assert sink.own_target("changelog") is None
+    assert sink.own_target("upsert") == ("127.0.0.1:1", "t")
+    assert KafkaSink(CLUSTER, "t", format="text").takes == {"append", "upsert"}
+
+
+def test_the_key_of_an_upsert_is_that_of_its_rows() -> None:
+    with pytest.raises(SinkError, match="upserts by k, and its messages are to have another key: n"):
+        KafkaSink(CLUSTER, "t", key="n").prepare(CHANGES)
+    with pytest.raises(SinkError, match="names 'user', which is not delivered"):
+        KafkaSink(CLUSTER, "t", key="user").prepare(TARGET)
+    with pytest.raises(SinkError, match="names 'why', which is not delivered"):
+        KafkaSink(CLUSTER, "t", headers={"reason": "why"}).prepare(TARGET)
+
+
+def test_a_broker_that_is_not_there_is_told_within_a_bound() -> None:
+    with pytest.raises(SinkError, match="could not be looked at"):
+        KafkaSink(CLUSTER, "t", wait="1s").prepare(TARGET)
+
+
+GOOD = Found(
+    replicas=3,
+    topic={"min.insync.replicas": "2", "unclean.leader.election.enable": "false", "cleanup.policy": "compact"},
+    broker={"offsets.retention.minutes": "10080", "transaction.max.timeout.ms": "900000"},
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (replace(GOOD, replicas=1), "the topic has one replica"),
+        (replace(GOOD, broker={"transaction.state.log.replication.factor": "1"}), "transaction.state.log.replication.factor=1"),
+        (replace(GOOD, topic={"min.insync.replicas": "1"}), "min.insync.replicas=1"),
+        (replace(GOOD, topic={"unclean.leader.election.enable": "true"}), "unclean.leader.election.enable=true"),
+        (replace(GOOD, broker={"offsets.retention.minutes": "60"}), "a marker is kept for 1h"),
+        (replace(GOOD, topic={"cleanup.policy": "delete"}), "cleanup.policy=delete"),
+        (Found(replicas=3), "nobody checked"),
+    ],
+)  # fmt: skip
+def test_settings_that_make_the_promise_weaker_are_told(found: Found, said: str) -> None:
+    notes = notes_on(found, "upsert", Span.of("60s"))
+    assert any(said in note for note in notes)
+    assert "isolation.level=read_committed" in notes[0]
+    assert len(notes_on(GOOD, "upsert", Span.of("60s"))) == 1
+
+
+def test_a_timeout_that_the_broker_does_not_grant_is_refused() -> None:
+    require_timeout(GOOD, Span.of("15m"))
+    with pytest.raises(SinkError, match=r"is more than the broker's transaction.max.timeout.ms, 900,000 ms"):
+        require_timeout(GOOD, Span.of("16m"))
