@@ -32,7 +32,7 @@ from strandline.sinks.kafka_transactions import Transactions
 
 T = TypeVar("T")
 _DAY: Final = 86_400.0
-BLOCK: Final = 10_000
+BLOCK: Final = 4_000
 """How many rows become messages at a time."""
 
 
@@ -53,7 +53,7 @@ class KafkaPublisher:
         self.lock = threading.Lock()
         self.owner = uuid4().hex[:16]
         self.former: str | None = None
-        self.unmarked = True
+        self.unmarked = False  # rows are there, and no marker says whose
         self.transactions: Transactions | None = None
         self.progress: Progress | None = None
         self.taken_over: Exception | None = None
@@ -112,7 +112,7 @@ class KafkaPublisher:
         # Looked at before anybody is fenced: a start that is refused must not stop a run that is not.
         own_marker(_marker_of(self._committed(settled=False)), self.target)
         self._open()
-        self.unmarked = self.progress is None
+        self.unmarked = self.progress is None and not self.topic.is_empty()
         self.former = None if self.progress is None else self.progress.owner
         require_no_loss(self.progress, self.target)
         self._commit_again()
@@ -130,7 +130,8 @@ class KafkaPublisher:
         assert self.transactions is not None, "opened before"
         progress = replace(self.progress or Progress(owner=self.owner), owner=self.owner)
         self.transactions.begin()
-        self.transactions.commit(progress)
+        self.transactions.mark(progress)
+        self.transactions.commit()
         self.progress = progress
 
     def _require_not_back(self, found: Progress | None) -> None:
@@ -155,7 +156,7 @@ class KafkaPublisher:
         if self.retention is None or self.target.acknowledged:
             return
         age = Span(int(time.time() * 1_000_000) - delivery.now)
-        if age <= self.retention or self.topic.is_empty():
+        if age <= self.retention:
             return
         raise SinkError(
             f"The topic of {self.target} has no marker, and tick {delivery.tick} is older than the broker keeps one "
@@ -169,28 +170,52 @@ class KafkaPublisher:
         done = rows_before(self.progress, delivery, self.target)
         if done is None:
             return  # a transaction of which nobody knew what had come of it
-        before = None if self.progress is None else own_marker(self.progress.whole, self.target)
-        marker = Marker.of(delivery)
-        blocks = self._blocks(delivery, done)
-        block = next(blocks, None)
-        complete = False
-        while not complete:
-            transactions.begin()
-            room = self.chunk_rows
-            while block is not None and block.height <= room and transactions.age < transactions.timeout / 2:
-                transactions.send(self.encoding.messages(block, delivery))
-                room -= block.height
-                done += block.height
-                block = next(blocks, None)
-            complete = block is None
-            progress = Progress(
-                owner=self.owner, marker=marker, rows=done, complete=complete, before=None if complete else before
-            )
-            transactions.commit(progress)
-            self.progress = progress
+        for chunk, last in _told_the_last(self._chunks(delivery, done)):
+            left: list[pl.DataFrame] | None = chunk
+            while left is not None:
+                left, done = self._commit_chunk(transactions, delivery, left, done, last=last)
+
+    def _commit_chunk(
+        self, transactions: Transactions, delivery: Delivery, blocks: list[pl.DataFrame], done: int, *, last: bool
+    ) -> tuple[list[pl.DataFrame] | None, int]:
+        """Publish blocks in one transaction; those for which it would be open too long are left, and None if there are none.
+
+        The marker is sent first: it travels while messages are made.
+        """
+        rows = done + sum(block.height for block in blocks)
+        progress = self._progress(delivery, rows, complete=last)
+        transactions.begin()
+        transactions.mark(progress)
+        left = None
+        for number, block in enumerate(blocks, 1):
+            transactions.send(self.encoding.messages(block, delivery))
+            done += block.height
+            if number < len(blocks) and transactions.age > transactions.timeout / 2:
+                left = blocks[number:]
+                progress = self._progress(delivery, done, complete=False)
+                transactions.mark(progress)
+                break
+        transactions.commit()
+        self.progress = progress
+        return left, done
+
+    def _progress(self, delivery: Delivery, rows: int, *, complete: bool) -> Progress:
+        before = None if complete or self.progress is None else own_marker(self.progress.whole, self.target)
+        return Progress(owner=self.owner, marker=Marker.of(delivery), rows=rows, complete=complete, before=before)
+
+    def _chunks(self, delivery: Delivery, had: int) -> Iterator[list[pl.DataFrame]]:
+        """The rows of a delivery behind the first `had`, in order: for each transaction some blocks; at least one of none."""
+        chunk: list[pl.DataFrame] = []
+        room = self.chunk_rows
+        for block in self._blocks(delivery, had):
+            if block.height > room:
+                yield chunk
+                chunk, room = [], self.chunk_rows
+            chunk.append(block)
+            room -= block.height
+        yield chunk
 
     def _blocks(self, delivery: Delivery, had: int) -> Iterator[pl.DataFrame]:
-        """The rows of a delivery behind the first `had`, in order, a few at a time."""
         size = min(BLOCK, self.chunk_rows)
         for table in delivered_tables(self.target, delivery):
             rest = table[min(had, table.height) :]
@@ -272,6 +297,19 @@ class Repeated:
     def _work(self) -> None:
         while not self.ended.wait(self.every):
             self.call()
+
+
+def _told_the_last(items: Iterator[T]) -> Iterator[tuple[T, bool]]:
+    """Each with whether it is the last.
+
+    >>> list(_told_the_last(iter("ab")))
+    [('a', False), ('b', True)]
+    """
+    item = next(items)
+    for following in items:
+        yield item, False
+        item = following
+    yield item, True
 
 
 def _marker_of(progress: Progress | None) -> Marker | None:

@@ -81,7 +81,9 @@ class Topic:
         there = self._partitions() or {}
         asked = {TopicPartition(self.name, number): _kafka().OffsetSpec.latest() for number in there}
         answers = self.admin.list_offsets(asked, request_timeout=self.wait)
-        return all(_answer(answer, self.wait).offset == 0 for answer in answers.values())
+        return self._asked(
+            "looked at", lambda: all(_answer(answer, self.wait).offset == 0 for answer in answers.values())
+        )
 
     def close(self) -> None:
         """Let go of the client."""

@@ -20,7 +20,7 @@ from strandline.sinks.kafka_errors import (
 from strandline.sinks.kafka_markers import Progress
 from strandline.sinks.kafka_messages import Messages
 from strandline.sinks.kafka_offsets import group_of
-from strandline.sinks.kafka_waiting import let_go, within
+from strandline.sinks.kafka_waiting import Call, let_go, within
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
@@ -40,8 +40,8 @@ _SLICE: Final = 10.0  # a call that does not come back is noticed that soon
 class Transactions:
     """A transactional producer. Whatever it raises, it is not used any more: a new one fences, and asks the marker.
 
-    Law: when `commit` returns, the messages since `begin` and the progress are visible; when the process ends before, none
-    of them is, or all are.
+    Law: when `commit` returns, the messages since `begin` and the progress given to `mark` are visible; when the process
+    ends before, none of them is, or all are.
     """
 
     def __init__(
@@ -51,10 +51,11 @@ class Transactions:
         self.timeout, self.wait = timeout, wait
         self.began = 0.0
         self.failed: Any = None
+        self.marking: Call[None] | None = None
         self.largest = largest
         self.producer = self._made()
         try:
-            self._calls("could not be fenced", self.producer.init_transactions)
+            self._calls("could not be fenced", lambda seconds: Call(seconds, self.producer.init_transactions))
         except BaseException:
             self.drop()
             raise
@@ -62,8 +63,8 @@ class Transactions:
 
     def begin(self) -> None:
         """Begin a transaction."""
-        self.began = time.monotonic()
-        self._calls("could not begin a transaction", lambda _: self.producer.begin_transaction())
+        self.began, self.marking = time.monotonic(), None
+        self._calls("could not begin a transaction", lambda _: Now(self.producer.begin_transaction))
 
     @property
     def age(self) -> float:
@@ -86,18 +87,34 @@ class Transactions:
         self.producer.poll(0)
         self._require_sent()
 
-    def commit(self, progress: Progress) -> None:
-        """Make the messages and the progress visible, in one act. Unsettled where nobody knows whether it happened."""
+    def mark(self, progress: Progress) -> None:
+        """Send the progress that the transaction brings, beside the messages. The last one counts."""
+        self._wait_for_marker()
+        self.marking = self._marked(progress, _SLICE)
+        self.progress = progress
+
+    def commit(self) -> None:
+        """Make messages and progress visible, in one act. Unsettled where nobody knows whether it happened."""
+        self._wait_for_marker()
+        commit = self.producer.commit_transaction
+        self._calls("could not be committed", lambda seconds: Now(lambda: commit(seconds)))
+
+    def _wait_for_marker(self) -> None:
+        begun, self.marking = self.marking, None
+        if begun is not None:
+            calls = [begun]
+            self._calls(
+                "could not send its marker",
+                lambda seconds: calls.pop() if calls else self._marked(self.progress, seconds),
+            )
+
+    def _marked(self, progress: Progress, seconds: float) -> Call[None]:
         from confluent_kafka import TopicPartition
 
-        # The number of the offset is nothing that anybody reads.
-        place = TopicPartition(self.topic, 0, 0, progress.text)
-        # Before the last messages are acknowledged: the marker travels beside them, and commit waits for both.
-        self._calls(
-            "could not send its marker",
-            lambda timeout: self.producer.send_offsets_to_transaction([place], self.group, timeout),
-        )
-        self._calls("could not be committed", self.producer.commit_transaction)
+        place = TopicPartition(
+            self.topic, 0, 0, progress.text
+        )  # the number of the offset is nothing that anybody reads
+        return Call(seconds, lambda timeout: self.producer.send_offsets_to_transaction([place], self.group, timeout))
 
     def abort(self) -> None:
         """Leave nothing of the transaction behind, as far as the broker can be reached. Fenced where it says so."""
@@ -142,23 +159,23 @@ class Transactions:
         if self.age > self.timeout:
             raise Unsettled(f"the broker took no messages for {self.timeout:g} s")
 
-    def _calls(self, what: str, call: Callable[[float], Any]) -> None:
+    def _calls(self, what: str, call: Callable[[float], Call[Any] | Now]) -> None:
         """Make a call until it is answered, for as long as is waited for a broker."""
         deadline = time.monotonic() + self.wait
         while True:
             try:
                 left = max(deadline - time.monotonic(), 0.1)
-                return self._once(what, min(left, self.wait / 4, _SLICE), call)
+                return self._once(what, call(min(left, self.wait / 4, _SLICE)))
             except _Again as again:  # noqa: PERF203 - called again is what it is
                 if time.monotonic() >= deadline:
                     raise Unsettled(str(again)) from again
                 time.sleep(_PATIENCE)
 
-    def _once(self, what: str, seconds: float, call: Callable[[float], Any]) -> None:
+    def _once(self, what: str, call: Call[Any] | Now) -> None:
         from confluent_kafka import KafkaException
 
         try:
-            within(seconds, call)
+            call.result()
         except KafkaException as error:
             if is_retriable(error) and not is_fenced(error):
                 raise _Again(self._said(error.args[0].str())) from error
@@ -191,6 +208,13 @@ class Transactions:
 
     def _said(self, error: Any) -> str:
         return self.cluster.said(error)
+
+
+class Now:
+    """A call that the caller makes itself: one that is known to end."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.result = call
 
 
 class _Again(Exception):

@@ -7,8 +7,9 @@ back (librdkafka #5456 and #5511; seen with 2.16). Such a call is left behind wi
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from strandline.sinks.kafka_errors import Unsettled
 
@@ -17,25 +18,35 @@ GRACE: Final = 5.0
 """How many seconds a call may take beyond the time that it was told."""
 
 
-def within(seconds: float, call: Callable[[float], T]) -> T:
-    """What a call answers that is told to take so many seconds; Unsettled if it has not by then, and a little longer."""
-    answers: list[T] = []
-    errors: list[BaseException] = []
+class Call(Generic[T]):
+    """A call that is told to take so many seconds, made beside the caller."""
 
-    def work() -> None:
+    def __init__(self, seconds: float, call: Callable[[float], T]) -> None:
+        self.deadline = time.monotonic() + seconds + GRACE
+        self.answers: list[T] = []
+        self.errors: list[BaseException] = []
+        self.thread = threading.Thread(target=self._work, args=(seconds, call), name="a call to Kafka", daemon=True)
+        self.thread.start()
+
+    def result(self) -> T:
+        """What it answers; Unsettled if it has not when its time is over, and a little longer."""
+        self.thread.join(max(self.deadline - time.monotonic(), 0))
+        if self.errors:
+            raise self.errors[0]
+        if not self.answers:
+            raise Unsettled("the client does not answer")
+        return self.answers[0]
+
+    def _work(self, seconds: float, call: Callable[[float], T]) -> None:
         try:
-            answers.append(call(seconds))
+            self.answers.append(call(seconds))
         except BaseException as error:  # raised again where it is waited for
-            errors.append(error)
+            self.errors.append(error)
 
-    thread = threading.Thread(target=work, name="a call to Kafka", daemon=True)
-    thread.start()
-    thread.join(seconds + GRACE)
-    if errors:
-        raise errors[0]
-    if not answers:
-        raise Unsettled(f"the client did not answer within {seconds + GRACE:.0f} s")
-    return answers[0]
+
+def within(seconds: float, call: Callable[[float], T]) -> T:
+    """What a call answers that is told to take so many seconds."""
+    return Call(seconds, call).result()
 
 
 def let_go(holder: Any, name: str, *, wait: float) -> None:

@@ -25,7 +25,7 @@ from strandline.sinks.kafka_publisher import KafkaPublisher
 from strandline.sinks.kafka_transactions import Transactions
 from tests.sinks.delivering import TARGET, delivery
 
-POINTS = ("begun", "sending", "sent", "marked", "committed")
+POINTS = ("begun", "marked", "sending", "sent", "committed")
 ROWS = 60
 CHUNK = 25  # three transactions for each tick
 KEYS = 7
@@ -68,6 +68,12 @@ class Ending(Transactions):
         super().begin()
         self.reach("begun")
 
+    def mark(self, progress: Progress) -> None:
+        super().mark(progress)
+        if Ending.left == 0 and self.point == "marked" and self.marking is not None:
+            self.marking.result()
+            self.reach("marked")
+
     def send(self, messages: Messages) -> None:
         if Ending.left == 0 and self.point == "sending":
             half = len(messages) // 2
@@ -76,32 +82,18 @@ class Ending(Transactions):
             self.reach("sending")
         super().send(messages)
 
-    def commit(self, progress: Progress) -> None:
-        if Ending.left == 0 and self.point in ("sent", "marked"):
+    def commit(self) -> None:
+        if Ending.left == 0 and self.point == "sent":
             self.producer.flush(10)
-        self.reach("sent")
-        commit = self.producer.commit_transaction
-        if Ending.left == 0 and self.point == "marked":
-            self.producer = Before(self.producer, lambda: self.reach("marked"))  # type: ignore[assignment]
-        super().commit(progress)
-        assert commit is not None
+            if self.marking is not None:
+                self.marking.result()
+            self.reach("sent")
+        super().commit()
         self.reach("committed")
 
     def reach(self, point: str) -> None:
         if Ending.left == 0 and self.point == point:
             Ending.act()
-
-
-class Before:
-    """A producer of which a call is preceded by another."""
-
-    def __init__(self, producer: object, act: Callable[[], None]) -> None:
-        self.producer, self.act = producer, act
-
-    def __getattr__(self, name: str) -> object:
-        if name == "commit_transaction":
-            self.act()
-        return getattr(self.producer, name)
 
 
 def main(servers: str, topic: str, point: str, number: str, last: str, how: str) -> None:

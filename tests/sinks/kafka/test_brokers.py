@@ -16,7 +16,7 @@ import strandline.sinks.kafka as module
 from strandline.clients.kafka import Cluster
 from strandline.errors import SinkError
 from strandline.sinks.kafka import KafkaSink
-from strandline.sinks.kafka_markers import Progress, name_of_sink
+from strandline.sinks.kafka_markers import name_of_sink
 from strandline.sinks.kafka_offsets import committed
 from strandline.sinks.kafka_transactions import Transactions
 from tests.sinks.delivering import TARGET
@@ -44,13 +44,13 @@ class Cutting(Transactions):
     number: ClassVar[int] = 0
     restarts: ClassVar[list[threading.Thread]]
 
-    def commit(self, progress: Progress) -> None:
+    def commit(self) -> None:
         Cutting.number += 1
         delay = Cutting.at.pop(Cutting.number, None)
         if delay is not None:
             Cutting.restarts.append(threading.Thread(target=_cut, args=(Cutting.broker, delay)))
             Cutting.restarts[-1].start()
-        super().commit(progress)
+        super().commit()
 
 
 def _cut(broker: Broker, delay: float) -> None:
@@ -64,7 +64,7 @@ def test_a_broker_that_is_killed_while_a_tick_is_committed_loses_and_doubles_not
 ) -> None:
     monkeypatch.setattr(module, "Transactions", Cutting)
     Cutting.broker, Cutting.number, Cutting.restarts = broker, 0, []
-    Cutting.at = {3: 0.0, 8: 0.004, 14: 0.008, 20: 0.02}
+    Cutting.at = {3: 0.0, 8: 0.001, 14: 0.003, 20: 0.01}
     topic = new_topic(broker.servers)
     with reading(broker.servers, topic) as seen:
         publisher = sink(broker.servers, topic).prepare(TARGET)
@@ -81,7 +81,7 @@ def test_readers_wait_for_a_driver_that_stands_still_no_longer_than_its_timeout_
 ) -> None:
     topic = new_topic(broker.servers, partitions=1)
     with reading(broker.servers, topic) as seen:
-        stopped = child(broker.servers, topic, "marked", 2, 1, "stop")
+        stopped = child(broker.servers, topic, "sent", 2, 1, "stop")
         while stopped.poll() is None and not _is_stopped(stopped.pid):
             time.sleep(0.05)
         since = time.monotonic()
