@@ -9,16 +9,18 @@ from datetime import timedelta
 from typing import Any, Final, Literal, get_args
 
 from strandline.clients.kafka import Cluster, require_confluent
+from strandline.clients.registry import Registry, registry_client
 from strandline.errors import DescriptionError, SinkError, did_you_mean, told
 from strandline.model.time import Span
 from strandline.sinks.contract import ALL_ROWS, OP, Rows, Target, require_rows
+from strandline.sinks.kafka_avro import avro_encoder
 from strandline.sinks.kafka_markers import name_of_sink
-from strandline.sinks.kafka_messages import ONE_COLUMN, Encoding, encoding
+from strandline.sinks.kafka_messages import ONE_COLUMN, Encoding, encoding, value_schema
 from strandline.sinks.kafka_publisher import KafkaPublisher
 from strandline.sinks.kafka_topic import Create, Found, Topic, notes_on, require_timeout
 from strandline.sinks.kafka_transactions import Transactions
 
-MessageFormat = Literal["json", "csv", "text", "bytes", "debezium"]
+MessageFormat = Literal["json", "avro", "debezium", "csv", "text", "bytes"]
 
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _CREATE: Final = ("partitions", "replication", "config")
@@ -43,6 +45,8 @@ class KafkaSink:
     the group `strandline/<flow>/<sink>/<topic>`, which is the transactional id too: a second run of the flow, of any
     incarnation, fences the first. See docs/design/2026-11-17-kafka-and-databases.md.
 
+    format="avro" needs `registry`, where the schema of the values is registered, under `<topic>-value`.
+
     `transaction_timeout`: if the driver stands still inside a tick, the broker ends its transaction after that time, and
     readers no longer wait. `wait`: how long brokers may be away before the flow stops.
 
@@ -62,6 +66,7 @@ class KafkaSink:
     key: tuple[str, ...]
     format: MessageFormat
     headers: tuple[tuple[str, str], ...]
+    registry: Registry | None
     create: Create | None
     transaction_timeout: Span
     chunk_rows: int
@@ -75,6 +80,7 @@ class KafkaSink:
         key: str | Sequence[str] = (),
         format: MessageFormat = "json",
         headers: Mapping[str, str] | None = None,
+        registry: Registry | None = None,
         create: Mapping[str, Any] | None = None,
         transaction_timeout: str | timedelta | Span = Span(60_000_000),
         chunk_rows: int = 200_000,
@@ -87,8 +93,13 @@ class KafkaSink:
             )
         if not isinstance(chunk_rows, int) or isinstance(chunk_rows, bool) or chunk_rows < 1:
             raise DescriptionError(f"chunk_rows={told(chunk_rows)} is no number of rows.", fix="Give 1 or more.")
+        if (format == "avro") != isinstance(registry, Registry):
+            raise DescriptionError(
+                f"format={format!r} with registry={told(registry)} does not fit.",
+                fix="Give format='avro' and registry=Registry('http://registry:8081') together, or neither.",
+            )
         for name, value in (
-            ("cluster", cluster), ("topic", topic), ("key", _columns(key)), ("format", format),
+            ("registry", registry), ("cluster", cluster), ("topic", topic), ("key", _columns(key)), ("format", format),
             ("headers", _headers(headers)), ("create", _created(create)), ("chunk_rows", chunk_rows),
             ("transaction_timeout", _span("transaction_timeout", transaction_timeout)), ("wait", _span("wait", wait)),
         ):  # fmt: skip
@@ -151,7 +162,11 @@ class KafkaSink:
         for option, names in (("key", key), ("headers", tuple(column for _, column in self.headers))):
             for name in names:
                 _require_column(target, option, name)
-        return encoding(target, format=self.format, key=key, headers=dict(self.headers))
+        avro = None
+        if self.registry is not None:
+            registers = registry_client(self.registry)
+            avro = avro_encoder(value_schema(target, self.format), self.topic, target, registers)
+        return encoding(target, format=self.format, key=key, headers=dict(self.headers), avro=avro)
 
 
 def _require_column(target: Target, option: str, name: str) -> None:

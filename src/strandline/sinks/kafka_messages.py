@@ -81,7 +81,7 @@ def encoding(
     target: Target, *, format: str, key: Sequence[str], headers: Mapping[str, str], avro: Encode | None = None
 ) -> Encoding:
     """How the rows of a target become messages of a format."""
-    schema = _value_schema(target, format)
+    schema = value_schema(target, format)
     makers: dict[str, Callable[[], Encode]] = {
         "json": lambda: lambda table, _: json_lines(table, schema),
         "csv": lambda: lambda table, _: csv_lines(table, schema),
@@ -98,7 +98,7 @@ def encoding(
     return Encoding(target=target, key=tuple(key), headers=tuple(headers.items()), values=values)
 
 
-def _value_schema(target: Target, format: str) -> Schema:
+def value_schema(target: Target, format: str) -> Schema:
     """The columns of a value: `op` is one of a changelog only, but that an envelope has it by itself."""
     if target.rows == "append" or (target.rows == "changelog" and format != "debezium"):
         return target.delivered

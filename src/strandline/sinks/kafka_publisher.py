@@ -29,6 +29,7 @@ from strandline.sinks.kafka_messages import Encoding
 from strandline.sinks.kafka_offsets import committed
 from strandline.sinks.kafka_topic import Topic
 from strandline.sinks.kafka_transactions import Transactions
+from strandline.sinks.kafka_waiting import Repeated
 
 T = TypeVar("T")
 _DAY: Final = 86_400.0
@@ -112,7 +113,7 @@ class KafkaPublisher:
         # Looked at before anybody is fenced: a start that is refused must not stop a run that is not.
         own_marker(_marker_of(self._committed(settled=False)), self.target)
         self._open()
-        self.unmarked = self.progress is None and not self.topic.is_empty()
+        self.unmarked = self.unmarked or (self.progress is None and not self.topic.is_empty())
         self.former = None if self.progress is None else self.progress.owner
         require_no_loss(self.progress, self.target)
         self._commit_again()
@@ -279,24 +280,6 @@ class KafkaPublisher:
         transactions, self.transactions = self.transactions, None
         if transactions is not None:
             transactions.drop()
-
-
-class Repeated:
-    """A call made every so many seconds, in a thread of its own, until it is closed."""
-
-    def __init__(self, every: float, call: Callable[[], None], *, name: str) -> None:
-        self.every, self.call = every, call
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self.thread.start()
-
-    def close(self) -> None:
-        """Make no further call."""
-        self.ended.set()
-
-    def _work(self) -> None:
-        while not self.ended.wait(self.every):
-            self.call()
 
 
 def _told_the_last(items: Iterator[T]) -> Iterator[tuple[T, bool]]:

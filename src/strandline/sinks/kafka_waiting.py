@@ -65,3 +65,21 @@ def let_go(holder: Any, name: str, *, wait: float) -> None:
     thread = threading.Thread(target=work, name="the end of a client of Kafka", daemon=True)
     thread.start()
     thread.join(wait)
+
+
+class Repeated:
+    """A call made every so many seconds, in a thread of its own, until it is closed."""
+
+    def __init__(self, every: float, call: Callable[[], None], *, name: str) -> None:
+        self.every, self.call = every, call
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        """Make no further call."""
+        self.ended.set()
+
+    def _work(self) -> None:
+        while not self.ended.wait(self.every):
+            self.call()

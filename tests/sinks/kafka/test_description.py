@@ -10,6 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline.clients.kafka import Cluster
+from strandline.clients.registry import Registry
 from strandline.errors import DescriptionError, SinkError
 from strandline.model.time import Span
 from strandline.sinks.kafka import KafkaSink
@@ -25,6 +26,8 @@ CLUSTER = Cluster("127.0.0.1:1")
         ({"topic": ""}, "is no name of a topic"),
         ({"topic": "a" * 250}, "is no name of a topic"),
         ({"format": "xml"}, "format='xml' is not known"),
+        ({"format": "avro"}, "does not fit"),
+        ({"registry": Registry("http://h:1")}, "does not fit"),
         ({"key": 3}, "names no columns"),
         ({"key": ["a", "a"]}, "names no columns"),
         ({"headers": ["a"]}, "does not name a column for each header"),

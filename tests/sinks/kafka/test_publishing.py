@@ -18,9 +18,11 @@ from strandline.clients.kafka import Cluster
 from strandline.errors import SinkError
 from strandline.model.time import Instant
 from strandline.model.types import Schema
+from strandline.sinks import kafka_publisher
 from strandline.sinks.contract import Marker, Publisher, Telling
 from strandline.sinks.kafka import KafkaSink
 from strandline.sinks.kafka_markers import name_of_sink
+from strandline.sinks.kafka_transactions import Transactions
 from tests.sinks.delivering import CHANGES, TARGET, delivery
 from tests.sinks.kafka.broker import address, new_topic
 from tests.sinks.kafka.reader import consumer, read
@@ -91,6 +93,33 @@ def test_a_tick_of_several_chunks_is_whole_in_order_and_marked_at_its_end() -> N
     assert [json.loads(value or "")["n"] for *_, value in read(address(), topic, at_least=11)] == list(range(11))
 
 
+def test_a_tick_that_takes_too_long_is_cut_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = new_topic(address(), partitions=1)
+    publisher = sink_to(topic).prepare(TARGET)
+    monkeypatch.setattr(kafka_publisher, "BLOCK", 3)
+    monkeypatch.setattr(Transactions, "age", property(lambda self: self.timeout * 0.6))
+    committed: list[tuple[int, bool]] = []
+    commit = Transactions.commit
+
+    def noted(self: Transactions) -> None:
+        commit(self)
+        committed.append((self.progress.rows, self.progress.complete))
+
+    monkeypatch.setattr(Transactions, "commit", noted)
+    assert publisher.publish(delivery(TARGET, 1, *[("a", n) for n in range(11)])).rows == 11
+    assert publisher.publish(delivery(TARGET, 1, *[("a", n) for n in range(11)])).skipped
+    publisher.close()
+    assert committed == [(3, False), (6, False), (9, False), (11, True)]
+    assert [json.loads(value or "")["n"] for *_, value in read(address(), topic, at_least=11)] == list(range(11))
+
+
+def test_a_tick_without_rows_after_all_leaves_its_marker() -> None:
+    publisher = sink_to(new_topic(address())).prepare(TARGET)
+    assert publisher.publish(delivery(TARGET, 1)).rows == 0
+    assert publisher.marker == Marker(incarnation="one", tick=1, digest="digest-of-1")
+    publisher.close()
+
+
 def test_keys_go_where_the_producers_of_java_put_them() -> None:
     topic = new_topic(address(), partitions=5)
     publisher = sink_to(topic, key="k").prepare(TARGET)
@@ -138,6 +167,7 @@ def test_a_topic_that_is_not_there_is_an_error_or_is_made() -> None:
     publisher.close()
     made.prepare(CHANGES).close()
     assert len(read(address(), topic, at_least=1)) == 1
+    sink_to(topic + "-2", create={"partitions": 2}).prepare(TARGET).close()  # as many copies as the broker makes
     with pytest.raises(SinkError, match="could not be made"):
         sink_to(topic + "-3", create={"replication": 3}).prepare(TARGET)
 
