@@ -48,7 +48,7 @@ class KafkaSink:
     format="avro" needs `registry`, where the schema of the values is registered, under `<topic>-value`.
 
     `transaction_timeout`: if the driver stands still inside a tick, the broker ends its transaction after that time, and
-    readers no longer wait. `wait`: how long brokers may be away before the flow stops.
+    readers wait no longer, or 5 s at most. `wait`: how long brokers may be away before the flow stops.
 
     >>> sink = KafkaSink(Cluster("broker:9092"), "paid", key="user")
     >>> sink.key, sink.format, sink.chunk_rows
@@ -145,7 +145,7 @@ class KafkaSink:
 
     def _transactions(self, name: str, found: Found) -> Transactions:
         return Transactions(
-            self.cluster, self.topic, name, timeout=self.transaction_timeout / 1_000_000, wait=self.wait / 1_000_000,
+            self.cluster, self.topic, name, timeout=found.told(self.transaction_timeout) / 1_000_000, wait=self.wait / 1_000_000,
             largest=found.largest,
         )  # fmt: skip
 

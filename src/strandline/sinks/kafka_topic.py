@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PATIENCE: Final = 0.05
+_READERS: Final = 5_000_000
 _FRAMING: Final = 1024  # a batch of one message is larger than its key and value
 
 
@@ -44,6 +45,17 @@ class Found:
         """How many bytes a message may have."""
         given = self.topic.get("max.message.bytes")
         return None if given is None else max(int(given) - _FRAMING, 1000)
+
+    def told(self, timeout: Span) -> Span:
+        """The timeout that the broker is told, so that readers wait for no more than what was asked for and 5 s.
+
+        A broker looks for transactions that are too old only now and then, by default every 10 s.
+
+        >>> Found(replicas=3).told(Span.of("60s")).text
+        '55s'
+        """
+        checks = self.number("transaction.abort.timed.out.transaction.cleanup.interval.ms") or 10_000
+        return Span(max(timeout - max(checks * 1000 - _READERS, 0), timeout // 2))
 
     def number(self, name: str) -> int | None:
         """A setting of the topic, or else of the broker."""
@@ -201,11 +213,11 @@ def notes_on(found: Found, rows: Rows, timeout: Span) -> tuple[str, ...]:
 
 
 def _readers(found: Found, rows: Rows, timeout: Span) -> str:
-    checks = found.number("transaction.abort.timed.out.transaction.cleanup.interval.ms")
-    longest = f"{timeout.text} (transaction_timeout=)" + (f" + {Span(checks * 1000).text}" if checks else "")
+    checks = found.number("transaction.abort.timed.out.transaction.cleanup.interval.ms") or 10_000
+    longest = Span(found.told(timeout) + checks * 1000)
     return (
         "readers must set isolation.level=read_committed, else they also see rows of ticks that failed. If the driver stands "
-        f"still inside a tick, they wait for at most {longest}."
+        f"still inside a tick, they wait for up to {longest.text} (transaction_timeout={timeout.text!r})."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import time
 from collections import defaultdict
@@ -35,7 +36,9 @@ def judge(seen: Sequence[Seen], final: Sequence[Seen], ticks: int = TICKS) -> No
 
 def settled(servers: str, topic: str, seen: list[Seen], ticks: int = TICKS) -> None:
     final = read(servers, topic, at_least=ticks * ROWS)
-    read(servers, topic, at_least=len(seen), quiet=0.2)  # time for the reader beside to come there too
+    deadline = time.monotonic() + 20
+    while len(seen) < len(final) and time.monotonic() < deadline:
+        time.sleep(0.01)
     judge(seen, final, ticks)
 
 
@@ -90,3 +93,25 @@ def test_of_two_publishers_of_one_sink_the_older_is_fenced() -> None:
     second.close()
     final = read(servers, topic, at_least=TICKS * ROWS)
     judge(final, final)
+
+
+def test_publishers_that_are_killed_at_any_moment_leave_every_row_once() -> None:
+    servers, last, chance = address(), 60, random.Random(7)
+    topic = new_topic(servers)
+    killed = 0
+    with reading(servers, topic) as seen:
+        for _ in range(12):
+            living = child(servers, topic, "", 0, last, "none")
+            before, deadline = len(seen), time.monotonic() + 60
+            while living.poll() is None and len(seen) == before and time.monotonic() < deadline:
+                time.sleep(0.001)  # until it has published something
+            time.sleep(chance.random() * 0.2)
+            killed += living.poll() is None
+            living.kill()
+            living.communicate()
+        final = sink(servers, topic).prepare(TARGET)
+        known = final.marker
+        publish(final, 1 if known is None else known.tick, last)
+        final.close()
+        assert killed >= 4
+        settled(servers, topic, seen, ticks=last)

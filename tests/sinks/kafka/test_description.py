@@ -101,3 +101,11 @@ def test_a_timeout_that_the_broker_does_not_grant_is_refused() -> None:
     require_timeout(GOOD, Span.of("15m"))
     with pytest.raises(SinkError, match=r"is more than the broker's transaction.max.timeout.ms, 900,000 ms"):
         require_timeout(GOOD, Span.of("16m"))
+
+
+def test_readers_wait_no_longer_than_the_timeout_and_five_seconds_however_seldom_a_broker_looks() -> None:
+    interval = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+    for seconds in (1, 5, 10, 30):
+        found = replace(GOOD, broker={interval: str(seconds * 1000)})
+        assert found.told(Span.of("60s")) + seconds * 1_000_000 <= Span.of("65s")
+    assert "they wait for up to 1m5s (transaction_timeout='1m')" in notes_on(GOOD, "append", Span.of("60s"))[0]
