@@ -56,7 +56,7 @@ def _asked(cluster: Cluster, topic: str, name: str, isolation: str) -> Progress 
         if place.error is not None:
             raise sorted_out(KafkaException(place.error), doing, cluster.said)
     except KafkaException as error:
-        raise sorted_out(error, doing, cluster.said) from error
+        raise sorted_out(error, doing, cluster.said) from None
     finally:
         within(_SLICE, lambda _: consumer.close())
     return Progress.read(place.metadata or "", name) if place.offset >= 0 else None

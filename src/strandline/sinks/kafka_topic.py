@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PATIENCE: Final = 0.05
+_NEW: Final = 2.0
 _READERS: Final = 5_000_000
 _FRAMING: Final = 1024  # a batch of one message is larger than its key and value
 
@@ -69,19 +71,15 @@ class Topic:
     def __init__(self, cluster: Cluster, name: str, *, wait: float) -> None:
         self.cluster, self.name, self.wait = cluster, name, wait
         self.heard: Any = None
-        self.admin: AdminClient = _kafka().AdminClient({**cluster.settings(), "error_cb": self._hear})
+        self.admin = self._made()
 
     def found(self, create: Create | None) -> Found:
         """The topic with its settings, made first where it is not there and `create` says how."""
         there = self._partitions()
         if there is None:
-            if create is None:
-                raise SinkError(
-                    f"The topic {self.name!r} is not there, at {self.cluster.servers}.",
-                    fix="Make it; or have it made: .write(topic, create={'partitions': 8, 'replication': 3}).",
-                )
-            self._make(create)
-            there = self._waited_for()
+            if create is not None:
+                self._make(create)
+            there = self._waited_for(self.wait if create is not None else _NEW)
         topic, broker = self._settings()
         replicas = min(len(partition.replicas) for partition in there.values())
         return Found(replicas=replicas, topic=topic, broker=broker)
@@ -101,6 +99,18 @@ class Topic:
         """Let go of the client."""
         let_go(self, "admin", wait=1.0)
 
+    def _made(self) -> AdminClient:
+        from confluent_kafka import KafkaException
+
+        try:
+            client: AdminClient = _kafka().AdminClient({**self.cluster.settings(), "error_cb": self._hear})
+            return client
+        except KafkaException as error:
+            raise SinkError(
+                f"The client of Kafka does not take the options given: {self.cluster.said(error.args[0].str())}.",
+                fix="Mend options=; their names and values are librdkafka's.",
+            ) from None
+
     def _hear(self, error: Any) -> None:
         self.heard = error
 
@@ -113,13 +123,13 @@ class Topic:
         except KafkaException as error:
             sorted_error = sorted_out(error, f"The topic {self.name!r} could not be {doing}", self.cluster.said)
             if not isinstance(sorted_error, Unsettled):
-                raise sorted_error from error
+                raise sorted_error from None
             heard = "" if self.heard is None else f" ({self.cluster.said(self.heard.str())})"
             raise SinkError(
                 f"The topic {self.name!r} at {self.cluster.servers} could not be {doing}: {sorted_error}{heard}.",
                 fix="Look whether the brokers run and can be reached from here, and whether the options fit: security.protocol, "
                 "sasl.*, ssl.*.",
-            ) from error
+            ) from None
 
     def _partitions(self) -> Mapping[int, Any] | None:
         found = self._asked("looked at", lambda: self.admin.list_topics(self.name, timeout=self.wait))
@@ -151,15 +161,16 @@ class Topic:
             raise SinkError(
                 f"The topic {self.name!r} could not be made: {self.cluster.said(error.args[0].str())}.",
                 fix="Mend create=, or make the topic by other means.",
-            ) from error
+            ) from None
 
-    def _waited_for(self) -> Mapping[int, Any]:
-        deadline = time.monotonic() + self.wait
+    def _waited_for(self, seconds: float) -> Mapping[int, Any]:
+        """The topic's partitions: one that was made a moment ago may not be known everywhere yet."""
+        deadline = time.monotonic() + seconds
         while (there := self._partitions()) is None:
             if time.monotonic() >= deadline:
                 raise SinkError(
-                    f"The topic {self.name!r} was made, and cannot be seen yet.",
-                    fix="Start the flow again a little later.",
+                    f"The topic {self.name!r} is not there, at {self.cluster.servers}.",
+                    fix="Make it; or have it made: .write(topic, create={'partitions': 8, 'replication': 3}).",
                 )
             time.sleep(_PATIENCE)
         return there
@@ -184,7 +195,7 @@ def _kafka() -> Any:
 def _answer(answer: Any, wait: float) -> Any:
     try:
         return answer.result(wait + GRACE)
-    except TimeoutError:
+    except Late:
         raise Unsettled(f"the client did not answer within {wait + GRACE:.0f} s") from None
 
 

@@ -83,7 +83,7 @@ class Transactions:
                     except BufferError:
                         self._make_room()
             except Exception as error:
-                raise self._told_of(error, messages, number) from error
+                raise self._told_of(error, messages, number) from None
         self.producer.poll(0)
         self._require_sent()
 
@@ -168,7 +168,7 @@ class Transactions:
                 return self._once(what, call(min(left, self.wait / 4, _SLICE)))
             except _Again as again:  # noqa: PERF203 - called again is what it is
                 if time.monotonic() >= deadline:
-                    raise Unsettled(str(again)) from again
+                    raise Unsettled(str(again)) from None
                 time.sleep(_PATIENCE)
 
     def _once(self, what: str, call: Call[Any] | Now) -> None:
@@ -178,10 +178,10 @@ class Transactions:
             call.result()
         except KafkaException as error:
             if is_retriable(error) and not is_fenced(error):
-                raise _Again(self._said(error.args[0].str())) from error
+                raise _Again(self._said(error.args[0].str())) from None
             if requires_abort(error):
                 self._require_sent()  # which says more than that a message failed
-            raise self._sorted(error, f"The producer {self.name!r} {what}") from error
+            raise self._sorted(error, f"The producer {self.name!r} {what}") from None
 
     def _told_of(self, error: Exception, messages: Messages, number: int) -> Exception:
         if not is_kafka(error):
