@@ -26,9 +26,9 @@ from strandline.kernel.schema import polars_schema
 from strandline.model.time import Instant
 from strandline.model.types import Schema
 from strandline.sinks.contract import Delivery, Target
-from strandline.sinks.kafka import KafkaSink
-from strandline.sinks.kafka_publisher import KafkaPublisher
-from strandline.sinks.kafka_transactions import Transactions
+from strandline.sinks.kafka.description import KafkaSink
+from strandline.sinks.kafka.publisher import KafkaPublisher
+from strandline.sinks.kafka.transactions import Transactions
 
 PARTITIONS = 8
 WARM_UP = 3

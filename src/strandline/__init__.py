@@ -4,7 +4,8 @@ What is computed, where in event time, when in processing time, and how refineme
 Importing this starts no JVM and does not import pyspark.
 """
 
-from strandline.connectors import Database, Files
+from strandline.clients.registry import Registry
+from strandline.connectors import Database, Delta, Files, Http, Kafka, Redis
 from strandline.errors import (
     CheckFailed,
     DataError,
@@ -88,6 +89,7 @@ __all__ = [
     "DataError",
     "DataFrameSource",
     "Database",
+    "Delta",
     "DescriptionError",
     "Distinct",
     "Ewma",
@@ -100,7 +102,9 @@ __all__ = [
     "Generator",
     "Global",
     "Hopping",
+    "Http",
     "Instant",
+    "Kafka",
     "Keyed",
     "Last",
     "Max",
@@ -117,6 +121,8 @@ __all__ = [
     "Percentile",
     "Policy",
     "Quantile",
+    "Redis",
+    "Registry",
     "Repeatedly",
     "Rows",
     "Run",

@@ -16,11 +16,11 @@ from strandline.errors import SinkError
 from strandline.sinks.console import ConsoleSink
 from strandline.sinks.contract import Marker, Sink, judge_marker
 from strandline.sinks.database import DatabaseSink
-from strandline.sinks.delta import DeltaSink
+from strandline.sinks.delta.description import DeltaSink
 from strandline.sinks.files import FileSink
 from strandline.sinks.foreach import ForeachTick
 from strandline.sinks.memory import MemorySink
-from strandline.sinks.redis import RedisSink
+from strandline.sinks.redis.description import RedisSink
 from tests import servers
 from tests.sinks.delivering import TARGET, Upserted, delivery
 from tests.sinks.http_calls.publishing import AtNoon, shared_url

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from strandline.sinks.http.description import HttpSink
 
 from strandline.errors import RunError
 from strandline.sinks.contract import Sink
-from strandline.sinks.delta import DeltaSink
-from strandline.sinks.http_calls import HttpSink
-from strandline.sinks.redis import RedisSink
+from strandline.sinks.delta.description import DeltaSink
+from strandline.sinks.redis.description import RedisSink
 from tests.sinks.delivering import CHANGES
 
 SINKS: dict[str, tuple[str, Callable[[Path], Sink]]] = {
@@ -35,7 +35,7 @@ def test_a_client_that_is_not_installed_is_said_with_its_extra(
 
 
 def test_describing_a_sink_imports_no_client() -> None:
-    modules = "strandline.sinks.redis, strandline.sinks.http_calls, strandline.sinks.delta"
+    modules = "strandline.sinks.redis, strandline.sinks.http.description, strandline.sinks.delta"
     question = f"import sys, {modules}; print({{'redis', 'httpx', 'deltalake'}} & sys.modules.keys())"
     source = str(Path(__file__).parents[2] / "src")
     answer = subprocess.run(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from strandline.sinks.contract import Delivery, Target
-from strandline.sinks.delta import DeltaSink
-from strandline.sinks.delta_tables import Appended, Merged
+from strandline.sinks.delta.description import DeltaSink
+from strandline.sinks.delta.tables import Appended, Merged
 from tests.sinks.delivering import CHANGES, TARGET, delivery
 
 DIED = 77

@@ -21,7 +21,7 @@ from strandline.kernel.schema import polars_schema
 from strandline.model.secrets import Secret
 from strandline.model.types import Schema
 from strandline.sinks.contract import Target
-from strandline.sinks.delta import DeltaSink
+from strandline.sinks.delta.description import DeltaSink
 from tests.lanes import examples
 from tests.sinks.delivering import CHANGES, EVERYTHING, LOG, TARGET, delivery, delivery_of, tables
 from tests.sinks.delta.reading import rows_of, sorted_rows

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from strandline.model.secrets import Secret
 from strandline.sinks.contract import Target
-from strandline.sinks.delta import DeltaSink
+from strandline.sinks.delta.description import DeltaSink
 from tests.sinks.delivering import CHANGES, TARGET, delivery
 from tests.sinks.delta.objects import Elsewhere, serving_elsewhere
 from tests.sinks.delta.reading import sorted_rows

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strandline.sinks.http.description import HttpSink
 
 from strandline.errors import DescriptionError, RunError, SinkError
 from strandline.model.secrets import Secret
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
 from strandline.sinks.contract import Marker, Target
-from strandline.sinks.http_breaker import WATCHED_EVERY, Breaker
-from strandline.sinks.http_calls import HttpSink
-from strandline.sinks.http_keys import backoff, idempotency_key
-from strandline.sinks.http_publisher import HttpPublisher
+from strandline.sinks.http.breaker import WATCHED_EVERY, Breaker
+from strandline.sinks.http.keys import backoff, idempotency_key
+from strandline.sinks.http.publisher import HttpPublisher
 from tests.sinks.delivering import CHANGES, LOG, TARGET, delivery
 from tests.sinks.http_calls.paying import Payments, serving
 from tests.sinks.http_calls.publishing import NOON, sink

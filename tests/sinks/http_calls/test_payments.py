@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from strandline.sinks.http_publisher import HttpPublisher
+from strandline.sinks.http.publisher import HttpPublisher
 from tests.sinks.delivering import TARGET
 from tests.sinks.http_calls.paying import Payments, serving
 from tests.sinks.http_calls.publishing import NOON, ROWS, TICKS, child, sink, tick

@@ -18,11 +18,11 @@ from pathlib import Path
 from strandline.clients.kafka import Cluster
 from strandline.errors import StrandlineError
 from strandline.sinks.contract import Delivery
-from strandline.sinks.kafka import KafkaSink
-from strandline.sinks.kafka_markers import Progress
-from strandline.sinks.kafka_messages import Messages
-from strandline.sinks.kafka_publisher import KafkaPublisher
-from strandline.sinks.kafka_transactions import Transactions
+from strandline.sinks.kafka.description import KafkaSink
+from strandline.sinks.kafka.markers import Progress
+from strandline.sinks.kafka.messages import Messages
+from strandline.sinks.kafka.publisher import KafkaPublisher
+from strandline.sinks.kafka.transactions import Transactions
 from tests.sinks.delivering import TARGET, delivery
 
 POINTS = ("begun", "marked", "sending", "sent", "committed")

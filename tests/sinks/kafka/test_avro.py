@@ -17,8 +17,8 @@ from hypothesis import given
 
 from strandline.errors import SinkError
 from strandline.model.types import Schema
-from strandline.sinks.kafka_avro import avro_encoder
-from strandline.sinks.kafka_messages import encoding
+from strandline.sinks.kafka.avro import avro_encoder
+from strandline.sinks.kafka.messages import encoding
 from tests.sinks.delivering import CHANGES, EVERYTHING, TARGET, delivery, tables
 
 

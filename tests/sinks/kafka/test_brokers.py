@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient
 import strandline.sinks.kafka as module
 from strandline.clients.kafka import Cluster
 from strandline.errors import SinkError
-from strandline.sinks.kafka import KafkaSink
-from strandline.sinks.kafka_markers import name_of_sink
-from strandline.sinks.kafka_offsets import committed
-from strandline.sinks.kafka_transactions import Transactions
+from strandline.sinks.kafka.description import KafkaSink
+from strandline.sinks.kafka.markers import name_of_sink
+from strandline.sinks.kafka.offsets import committed
+from strandline.sinks.kafka.transactions import Transactions
 from tests.sinks.delivering import TARGET
 from tests.sinks.kafka.broker import Broker, new_topic, own_broker
 from tests.sinks.kafka.dying import ROWS, child, publish, sink, tick

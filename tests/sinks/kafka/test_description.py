@@ -15,8 +15,8 @@ from strandline.clients.kafka import Cluster
 from strandline.clients.registry import Registry
 from strandline.errors import DescriptionError, SinkError
 from strandline.model.time import Span
-from strandline.sinks.kafka import KafkaSink
-from strandline.sinks.kafka_topic import Create, Found, notes_on, require_timeout
+from strandline.sinks.kafka.description import KafkaSink
+from strandline.sinks.kafka.topic import Create, Found, notes_on, require_timeout
 from tests.sinks.delivering import CHANGES, TARGET
 
 CLUSTER = Cluster("127.0.0.1:1")

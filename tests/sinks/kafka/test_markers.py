@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strandline.errors import SinkError
 from strandline.sinks.contract import Marker
-from strandline.sinks.kafka_markers import Progress, name_of_sink, require_no_loss, rows_before
+from strandline.sinks.kafka.markers import Progress, name_of_sink, require_no_loss, rows_before
 from tests.sinks.delivering import TARGET, delivery
 
 markers = st.builds(Marker, incarnation=st.text(), tick=st.integers(0), digest=st.text())

@@ -18,7 +18,7 @@ from strandline.kernel.schema import polars_schema
 from strandline.model.types import Schema
 from strandline.sinks.contract import Target
 from strandline.sinks.formats import FORMATS
-from strandline.sinks.kafka_messages import Messages, csv_lines, encoding, keys_of
+from strandline.sinks.kafka.messages import Messages, csv_lines, encoding, keys_of
 from tests.sinks.delivering import CHANGES, EVERYTHING, LOG, TARGET, delivery, tables
 
 

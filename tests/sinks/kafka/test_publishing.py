@@ -18,11 +18,10 @@ from strandline.clients.kafka import Cluster
 from strandline.errors import SinkError
 from strandline.model.time import Instant
 from strandline.model.types import Schema
-from strandline.sinks import kafka_publisher
 from strandline.sinks.contract import Marker, Publisher, Telling
-from strandline.sinks.kafka import KafkaSink
-from strandline.sinks.kafka_markers import name_of_sink
-from strandline.sinks.kafka_transactions import Transactions
+from strandline.sinks.kafka.description import KafkaSink
+from strandline.sinks.kafka.markers import name_of_sink
+from strandline.sinks.kafka.transactions import Transactions
 from tests.sinks.delivering import CHANGES, TARGET, delivery
 from tests.sinks.kafka.broker import address, new_topic
 from tests.sinks.kafka.reader import consumer, read
@@ -96,7 +95,7 @@ def test_a_tick_of_several_chunks_is_whole_in_order_and_marked_at_its_end() -> N
 def test_a_tick_that_takes_too_long_is_cut_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = new_topic(address(), partitions=1)
     publisher = sink_to(topic).prepare(TARGET)
-    monkeypatch.setattr(kafka_publisher, "BLOCK", 3)
+    monkeypatch.setattr(publisher, "BLOCK", 3)
     monkeypatch.setattr(Transactions, "age", property(lambda self: self.timeout * 0.6))
     committed: list[tuple[int, bool]] = []
     commit = Transactions.commit

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from strandline.sinks.contract import Delivery
-from strandline.sinks.redis import RedisSink
+from strandline.sinks.redis.description import RedisSink
 from tests.sinks.delivering import CHANGES, delivery
 
 DIED = 77

@@ -15,8 +15,8 @@ from strandline.errors import SinkError
 from strandline.kernel.schema import polars_type
 from strandline.model.types import Schema, Type
 from strandline.sinks.plain import column_of, plain_type
-from strandline.sinks.redis import RedisSink
-from strandline.sinks.redis_entries import entry_name, key_texts, require_fitting, sent_values
+from strandline.sinks.redis.description import RedisSink
+from strandline.sinks.redis.entries import entry_name, key_texts, require_fitting, sent_values
 from tests.lanes import examples
 from tests.sinks.delivering import CHANGES, EVERYTHING, values
 

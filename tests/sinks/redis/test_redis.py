@@ -24,9 +24,9 @@ from strandline.model.secrets import Secret
 from strandline.model.time import Instant
 from strandline.model.types import Schema
 from strandline.sinks.contract import Target
-from strandline.sinks.redis import RedisSink
-from strandline.sinks.redis_entries import entry_name
-from strandline.sinks.redis_publisher import Attempt
+from strandline.sinks.redis.description import RedisSink
+from strandline.sinks.redis.entries import entry_name
+from strandline.sinks.redis.publisher import Attempt
 from tests import servers
 from tests.lanes import examples
 from tests.sinks.delivering import CHANGES, delivery, delivery_of

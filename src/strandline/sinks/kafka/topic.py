@@ -12,8 +12,8 @@ from strandline.clients.kafka import Cluster
 from strandline.errors import SinkError
 from strandline.model.time import Span
 from strandline.sinks.contract import Rows
-from strandline.sinks.kafka_errors import Unsettled, name_of_code, sorted_out
-from strandline.sinks.kafka_waiting import GRACE, let_go
+from strandline.sinks.kafka.errors import Unsettled, name_of_code, sorted_out
+from strandline.sinks.kafka.waiting import GRACE, let_go
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -23,13 +23,13 @@ from strandline.sinks.contract import (
     delivered_tables,
     own_marker,
 )  # fmt: skip
-from strandline.sinks.kafka_errors import Fenced, Unsettled
-from strandline.sinks.kafka_markers import Progress, require_no_loss, rows_before
-from strandline.sinks.kafka_messages import Encoding
-from strandline.sinks.kafka_offsets import committed
-from strandline.sinks.kafka_topic import Topic
-from strandline.sinks.kafka_transactions import Transactions
-from strandline.sinks.kafka_waiting import Repeated
+from strandline.sinks.kafka.errors import Fenced, Unsettled
+from strandline.sinks.kafka.markers import Progress, require_no_loss, rows_before
+from strandline.sinks.kafka.messages import Encoding
+from strandline.sinks.kafka.offsets import committed
+from strandline.sinks.kafka.topic import Topic
+from strandline.sinks.kafka.transactions import Transactions
+from strandline.sinks.kafka.waiting import Repeated
 
 T = TypeVar("T")
 _DAY: Final = 86_400.0

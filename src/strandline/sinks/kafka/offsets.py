@@ -11,9 +11,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from strandline.clients.kafka import Cluster
-from strandline.sinks.kafka_errors import Unsettled, sorted_out
-from strandline.sinks.kafka_markers import Progress
-from strandline.sinks.kafka_waiting import within
+from strandline.sinks.kafka.errors import Unsettled, sorted_out
+from strandline.sinks.kafka.markers import Progress
+from strandline.sinks.kafka.waiting import within
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

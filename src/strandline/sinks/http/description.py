@@ -14,7 +14,7 @@ from strandline.model.options import require_boolean
 from strandline.model.secrets import Secret, checked_options
 from strandline.model.time import Span
 from strandline.sinks.contract import ALL_ROWS, Target, require_rows
-from strandline.sinks.http_publisher import HttpPublisher, is_header_value
+from strandline.sinks.http.publisher import HttpPublisher, is_header_value
 
 METHODS: Final = ("POST", "PUT", "PATCH")
 RETRY_ON: Final = (408, 409, 425, 429, 500, 502, 503, 504)

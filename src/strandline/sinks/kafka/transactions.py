@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from strandline.clients.kafka import Cluster
 from strandline.errors import SinkError
-from strandline.sinks.kafka_errors import (
+from strandline.sinks.kafka.errors import (
     Fenced,
     Unsettled,
     is_fenced,
@@ -17,10 +17,10 @@ from strandline.sinks.kafka_errors import (
     requires_abort,
     sorted_out,
 )  # fmt: skip
-from strandline.sinks.kafka_markers import Progress
-from strandline.sinks.kafka_messages import Messages
-from strandline.sinks.kafka_offsets import group_of
-from strandline.sinks.kafka_waiting import Call, let_go, within
+from strandline.sinks.kafka.markers import Progress
+from strandline.sinks.kafka.messages import Messages
+from strandline.sinks.kafka.offsets import group_of
+from strandline.sinks.kafka.waiting import Call, let_go, within
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer

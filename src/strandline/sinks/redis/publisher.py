@@ -27,9 +27,9 @@ from strandline.sinks.contract import (
     judge_marker,
     own_marker,
 )  # fmt: skip
-from strandline.sinks.redis_entries import key_texts, sent_values
-from strandline.sinks.redis_scripts import BEGIN, MARKER, WRITE, version_text
-from strandline.sinks.redis_settings import require_usable, weaknesses
+from strandline.sinks.redis.entries import key_texts, sent_values
+from strandline.sinks.redis.scripts import BEGIN, MARKER, WRITE, version_text
+from strandline.sinks.redis.settings import require_usable, weaknesses
 
 if TYPE_CHECKING:
     import redis

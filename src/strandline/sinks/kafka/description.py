@@ -13,12 +13,12 @@ from strandline.clients.registry import Registry, registry_client
 from strandline.errors import DescriptionError, SinkError, did_you_mean, told
 from strandline.model.time import Span
 from strandline.sinks.contract import ALL_ROWS, OP, Rows, Target, require_rows
-from strandline.sinks.kafka_avro import avro_encoder
-from strandline.sinks.kafka_markers import name_of_sink
-from strandline.sinks.kafka_messages import ONE_COLUMN, Encoding, encoding, value_schema
-from strandline.sinks.kafka_publisher import KafkaPublisher
-from strandline.sinks.kafka_topic import Create, Found, Topic, notes_on, require_timeout
-from strandline.sinks.kafka_transactions import Transactions
+from strandline.sinks.kafka.avro import avro_encoder
+from strandline.sinks.kafka.markers import name_of_sink
+from strandline.sinks.kafka.messages import ONE_COLUMN, Encoding, encoding, value_schema
+from strandline.sinks.kafka.publisher import KafkaPublisher
+from strandline.sinks.kafka.topic import Create, Found, Topic, notes_on, require_timeout
+from strandline.sinks.kafka.transactions import Transactions
 
 MessageFormat = Literal["json", "avro", "debezium", "csv", "text", "bytes"]
 
@@ -36,7 +36,7 @@ class KafkaSink:
 
     `key` names the columns of the message's key, where rows are not upserted: messages of one key are in one partition,
     in order. `headers` names a column for each header. How values, keys and headers are written stands in
-    `strandline.sinks.kafka_messages`. A topic that is not there is made if `create` says how.
+    `strandline.sinks.kafka.messages`. A topic that is not there is made if `create` says how.
 
     **One transaction for each tick.** The driver's one producer publishes the rows of a tick for all partitions together
     with the marker, so that readers with isolation.level=read_committed see a tick whole or not at all; there are no shards.

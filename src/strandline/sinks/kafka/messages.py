@@ -5,7 +5,7 @@ value   json       the row as an object, as `strandline.sinks.plain` says
         text       the one column of text that is neither key nor header
         bytes      the same of a binary column
         debezium   an envelope: before, after, op (c, u, d), ts_ms, source
-        avro       `strandline.sinks.kafka_avro`
+        avro       `strandline.sinks.kafka.avro`
 key     one column as text (binary: its bytes); several as a JSON object. A null alone is no key.
 
 With rows="upsert" every row needs a key: there a null alone is the JSON object {"column":null}, and so is text that begins

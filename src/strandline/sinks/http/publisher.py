@@ -27,14 +27,14 @@ from strandline.sinks.contract import (
     judge_marker,
 )  # fmt: skip
 from strandline.sinks.formats import FORMATS
-from strandline.sinks.http_keys import idempotency_key
-from strandline.sinks.http_sending import Call, Sender, Stopped
+from strandline.sinks.http.keys import idempotency_key
+from strandline.sinks.http.sending import Call, Sender, Stopped
 from strandline.sinks.zeros import with_one_zero
 
 if TYPE_CHECKING:
     import httpx
 
-    from strandline.sinks.http_calls import HttpSink
+    from strandline.sinks.http.description import HttpSink
 
 _WAITING: Final = 16
 """How many rows wait in each lane, so that memory does not grow with a tick."""

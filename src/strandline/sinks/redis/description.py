@@ -12,9 +12,9 @@ from strandline.errors import DescriptionError, did_you_mean, told
 from strandline.model.secrets import Secret, checked_options
 from strandline.model.time import Span
 from strandline.sinks.contract import Rows, Target, require_rows
-from strandline.sinks.redis_entries import require_fitting
-from strandline.sinks.redis_publisher import RedisPublisher
-from strandline.sinks.redis_scripts import MARKER
+from strandline.sinks.redis.entries import require_fitting
+from strandline.sinks.redis.publisher import RedisPublisher
+from strandline.sinks.redis.scripts import MARKER
 
 OPTIONS: Final = frozenset(
     {"username", "password", "client_name"}
@@ -27,7 +27,7 @@ _URL: Final = "Write 'redis://host:6379/0', or 'rediss://' for TLS."
 class RedisSink:
     """Keep an entry for each key, under `prefix`; each is a HASH with the columns and `_version`.
 
-    What an entry is called and holds stands in `strandline.sinks.redis_entries`; `entry_name` gives a reader the name.
+    What an entry is called and holds stands in `strandline.sinks.redis.entries`; `entry_name` gives a reader the name.
     `ttl`: an entry is gone that long after the processing time of the tick that last wrote it. `options`: `username`,
     `password` (a Secret) and `ssl_*`, as the client has them. `wait` says how long to try to reach Redis again.
 

@@ -27,8 +27,8 @@ from strandline.sinks.contract import (
     own_marker,
     require_rows,
 )  # fmt: skip
-from strandline.sinks.delta_markers import TableTransactions
-from strandline.sinks.delta_tables import Appended, Merged
+from strandline.sinks.delta.markers import TableTransactions
+from strandline.sinks.delta.tables import Appended, Merged
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

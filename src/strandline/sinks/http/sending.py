@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from strandline.clients.secrets import hide
 from strandline.errors import SinkError
 from strandline.model.time import Instant
-from strandline.sinks.http_breaker import Breaker
-from strandline.sinks.http_keys import backoff
+from strandline.sinks.http.breaker import Breaker
+from strandline.sinks.http.keys import backoff
 
 if TYPE_CHECKING:
     import httpx
 
-    from strandline.sinks.http_calls import HttpSink
+    from strandline.sinks.http.description import HttpSink
 
 _SHOWN: Final = 300
 _READ_AT_MOST: Final = 65_536

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from strandline.sinks.kafka_errors import Unsettled
+from strandline.sinks.kafka.errors import Unsettled
 
 T = TypeVar("T")
 GRACE: Final = 5.0

@@ -1,0 +1,1 @@
+"""Rows as calls to a server."""
