@@ -34,10 +34,18 @@ SECOND: dict[str, list[tuple[Any, ...]]] = {
 }
 AFTERWARDS = {"append": [("a", 1), ("a", 2), ("b", 1), (None, 2)], "upsert": [("a", 2), (None, 2)]}
 COMMIT = b"COMMIT\0"  # the whole statement: BEGIN says READ COMMITTED
-STATEMENTS = (b"BEGIN", b"pg_backend_pid", b"ON CONFLICT DO NOTHING", b"FOR UPDATE", b"COPY", COMMIT)
+STATEMENTS = (
+    b"BEGIN",
+    b"pg_backend_pid",
+    b"ON CONFLICT DO NOTHING",
+    b"FOR UPDATE",
+    b"COPY",
+    b"SET incarnation",
+    COMMIT,
+)
 OF_UPSERTS = (b"CREATE TEMPORARY", b"MERGE INTO", b"DELETE FROM", b"DO UPDATE SET")
 
-WITH_ROWS = OF_UPSERTS[1:]  # at which rows have been sent that are sent again
+WITH_ROWS = (*OF_UPSERTS[1:], b"SET incarnation")  # at which rows have been sent that are sent again
 
 
 @pytest.fixture
