@@ -158,6 +158,7 @@ class Kafka:
         return KafkaSink(
             self.cluster, topic, key=key, format=format, headers=headers, create=create,
             transaction_timeout=transaction_timeout, chunk_rows=chunk_rows, wait=wait,
+            registry=self.registry if format == "avro" else None,
         )  # fmt: skip
 
 
