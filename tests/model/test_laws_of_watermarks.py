@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strandline.model.partitions import PartitionStats, SourceState, gather
@@ -118,6 +118,15 @@ def test_state_may_be_written_and_read_between_any_two_ticks(policy, beats):
 
 
 # A policy that counts ticks is out: to it an empty tick is something.
+@example(  # q is idle after 5 us, and p alone decides; after 6 us both are
+    policy=Bounded("3us", **OPTIONS),
+    beats=[
+        Beat(rows={"p": ([], 0, [], False), "q": ([], 0, [], False)}, waited=0, restart=False),
+        Beat(rows={"p": ([0], 0, [], False)}, waited=1, restart=False),
+    ],
+    first=4,
+    second=1,
+)
 @given(
     POLICIES.filter(lambda policy: not isinstance(policy, Halfway)),
     BEATS.filter(bool),

@@ -42,7 +42,7 @@ def advance_source(
 
 
 def _joined(policy: Policy, partitions: Collection[PartitionState]) -> Instant | None:
-    """The least of those that may still bring events; None: hold.
+    """The least of those that may still bring events; of those that were the last to, if all are idle. None: hold.
 
     A finished partition says nothing about the others, so that one which is only idle is not carried to the end.
     """
@@ -51,7 +51,11 @@ def _joined(policy: Policy, partitions: Collection[PartitionState]) -> Instant |
         return Instant.END_OF_TIME
     if active := [p.watermark for p in unfinished if not p.idle]:
         return min(active)
-    return max((p.watermark for p in unfinished), default=None) if policy.advance_when_idle else None
+    if policy.advance_when_idle or not unfinished:
+        return max((p.watermark for p in unfinished), default=None)
+    # Those that fell silent last were the only active ones then, whether a tick was made at that moment or not.
+    last = max(p.quiet_since for p in unfinished)
+    return min(p.watermark for p in unfinished if p.quiet_since == last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
