@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strandline.errors import StateError
@@ -182,6 +182,8 @@ def test_a_savepoint_that_is_dropped_while_it_is_restored_leaves_its_files_to_th
 
 @pytest.mark.slow
 @settings(max_examples=examples(100))
+@example(others=["run", "run on"], stretches=[(1, 9), (2, 10)], before=1, passes=0)  # one slept behind its commit
+@example(others=["run", "run"], stretches=[(1, 9), (2, 9)], before=1, passes=0)
 @given(
     st.lists(st.sampled_from(sorted(ACTORS)), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 30)), max_size=6),

@@ -202,17 +202,24 @@ class Manifests:
     def _require_free_by_right(self, manifest: Manifest, name: str) -> None:
         """Take a manifest back whose name was free only because others had gone on, and cleaned up behind them.
 
-        A run may sleep between looking at the head and creating the manifest. Clean-up takes the oldest first, and keeps
-        the head's parent.
+        A run may sleep between looking at the head and creating the manifest, and also between that and this look: then
+        others may have followed it, and cleaned up before it. Clean-up takes the oldest first, and keeps the head's parent.
         """
         number = manifest.number
         if manifest.parent is None:
             free = all(other <= number + 1 for other in self._listed())
         else:
             free = self.storage.exists(manifest_file(number - 1))
-        if not free:
+        if not free and not self._is_followed(manifest):
             self.storage.delete([name])
             raise _owned(f"Tick {number} of run {manifest.run!r} comes too late: others have gone far beyond it.")
+
+    def _is_followed(self, manifest: Manifest) -> bool:
+        """Whether the next manifest names this one as its parent: then it is a part of the chain, and no more to be undone."""
+        try:
+            return self.at(manifest.number + 1).parent == manifest.digest
+        except MissingFile:  # also if both were cleaned up: then there is nothing to take back
+            return False
 
     def _require_mine(self, manifest: Manifest, name: str) -> None:
         try:
