@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from strandline.sinks.http.description import HttpSink
 
 from strandline.errors import RunError
 from strandline.sinks.contract import Sink
 from strandline.sinks.delta.description import DeltaSink
+from strandline.sinks.http.description import HttpSink
 from strandline.sinks.redis.description import RedisSink
 from tests.sinks.delivering import CHANGES
 

@@ -12,10 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from strandline.sinks.http.description import HttpSink
-
 from strandline.model.time import Instant
 from strandline.sinks.contract import Delivery, Target
+from strandline.sinks.http.description import HttpSink
 from strandline.sinks.http.publisher import HttpPublisher
 from tests.sinks.delivering import TARGET, delivery
 from tests.sinks.http_calls.paying import Payments, serving

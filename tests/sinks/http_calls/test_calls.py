@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strandline.sinks.http.description import HttpSink
 
 from strandline.errors import DescriptionError, RunError, SinkError
 from strandline.model.secrets import Secret
@@ -22,6 +21,7 @@ from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
 from strandline.sinks.contract import Marker, Target
 from strandline.sinks.http.breaker import WATCHED_EVERY, Breaker
+from strandline.sinks.http.description import HttpSink
 from strandline.sinks.http.keys import backoff, idempotency_key
 from strandline.sinks.http.publisher import HttpPublisher
 from tests.sinks.delivering import CHANGES, LOG, TARGET, delivery
