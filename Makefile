@@ -19,6 +19,9 @@ OFTEN = $(JAVA) [ -e $(CLASSES) ] || tools/classes $(CLASSES); \
 # What `make bench` measures of the engine, one after the other; each writes its results.
 MEASURED := engine thousand_events hot_keys memory great_state latency slow_sink
 
+# The tests of what lies outside the inner rings, where Java or servers may be needed.
+OUTSIDE := $(addprefix tests/,spark sinks sources clients operations cli test_servers.py)
+
 # What the tests of the long lane say, into a file of this name: $(call prove,name,which tests)
 prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
 	STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadgroup --no-loadscope-reorder -m "" $(2) \
@@ -62,11 +65,11 @@ docs: $(READY) ## Write the generated pages of docs/ again
 
 prove: laws flows chaos soak bench ## The long lane, outside CI: all of these, many hours; results are committed
 
-laws: $(READY) ## Ten times the examples of every law, freshly drawn (hours; no JVM); writes benchmarks/results/laws.txt
-	@$(call prove,laws,--ignore tests/spark)
+laws: $(READY) ## Ten times the examples of every law of the inner rings, freshly drawn (hours; no JVM); writes benchmarks/results/laws.txt
+	@$(call prove,laws,$(addprefix --ignore ,$(OUTSIDE)))
 
-flows: $(READY) ## All transcripts and 1,000 drawn flows on Spark (hours); writes benchmarks/results/flows.txt
-	@$(OFTEN) $(call prove,flows,tests/spark)
+flows: $(READY) ## The same on Spark and with servers: all transcripts, 1,000 drawn flows (hours); writes benchmarks/results/flows.txt
+	@$(OFTEN) $(call prove,flows,$(OUTSIDE))
 
 lock: ## Resolve requirements.lock again from pyproject.toml (needs uv)
 	@command -v uv >/dev/null || { echo "error: uv is not installed."; echo "  fix: python3 -m pip install uv"; exit 1; }
