@@ -23,7 +23,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class Postgres:
 
     folder: Path
     port: int
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def start(cls, folder: Path, *, owner: int, scratch: Path | None = None, **settings: object) -> Postgres:
@@ -65,8 +66,8 @@ class Postgres:
             cwd=folder, user=user, extra_groups=None if user is None else [], capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert made.returncode == 0, made.stdout + made.stderr
-        server = cls(folder, free_port())
-        server.restart(owner=owner, scratch=scratch, **settings)
+        server = cls(folder, free_port(), settings)
+        server.restart(owner=owner, scratch=scratch)
         return server
 
     @property
@@ -78,12 +79,17 @@ class Postgres:
         """The postmaster. Those it started hold its lock too: it has ended when all of them have."""
         return Process(self.folder, "postgres")
 
-    def restart(self, *, owner: int | None = None, scratch: Path | None = None, **settings: object) -> None:
+    def restart(self, *, owner: int | None = None, scratch: Path | None = None) -> None:
         """Stop it if it runs, and start it on the same data and port."""
         self.stop()
         # It believes that one which was killed still runs as long as nobody has asked the system how that ended.
         (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
-        chosen = {"listen_addresses": HOST, "unix_socket_directories": "", "max_prepared_transactions": 10, **settings}
+        chosen = {
+            "listen_addresses": HOST,
+            "unix_socket_directories": "",
+            "max_prepared_transactions": 10,
+            **self.settings,
+        }
         options = [option for name, value in chosen.items() for option in ("-c", f"{name}={value}")]
         command = [str(_postgres_binaries() / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port)]
         self.process.start([*command, *options], user=_postgres_user(), owner=owner or os.getpid(), scratch=scratch)
@@ -119,17 +125,18 @@ class Postgres:
 
 @dataclass(frozen=True, slots=True)
 class Redis:
-    """A Redis of its own, which keeps nothing on the disk."""
+    """A Redis of its own, which keeps nothing on the disk if its settings do not say otherwise."""
 
     folder: Path
     port: int
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def start(cls, folder: Path, *, owner: int, scratch: Path | None = None, **settings: object) -> Redis:
-        """A new one, which answers; settings are those of redis.conf."""
+        """A new one, which answers; settings are those of redis.conf, a tuple for one of several words."""
         _redis_binary()
-        server = cls(folder, free_port())
-        server.restart(owner=owner, scratch=scratch, **settings)
+        server = cls(folder, free_port(), settings)
+        server.restart(owner=owner, scratch=scratch)
         return server
 
     @property
@@ -140,11 +147,12 @@ class Redis:
     def process(self) -> Process:
         return Process(self.folder, "redis")
 
-    def restart(self, *, owner: int | None = None, scratch: Path | None = None, **settings: object) -> None:
-        """Stop it if it runs, and start it on the same port; what was in it is gone."""
+    def restart(self, *, owner: int | None = None, scratch: Path | None = None) -> None:
+        """Stop it if it runs, and start it on the same port, with what it has on the disk."""
         self.stop()
-        chosen = {"port": self.port, "bind": HOST, "save": "", "appendonly": "no", "dir": ".", **settings}
-        options = [option for name, value in chosen.items() for option in (f"--{name}", str(value))]
+        chosen = {"port": self.port, "bind": HOST, "save": "", "appendonly": "no", "dir": ".", **self.settings}
+        words = {name: value if isinstance(value, tuple) else (value,) for name, value in chosen.items()}
+        options = [str(each) for name, values in words.items() for each in (f"--{name}", *values)]
         self.process.start([_redis_binary(), *options], owner=owner or os.getpid(), scratch=scratch)
         _wait(self.process, self._ready)
 
@@ -163,7 +171,7 @@ class Redis:
     def _ready(self) -> bool:
         with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1.0) as connection:
             connection.sendall(b"PING\r\n")
-            return connection.recv(16).startswith(b"+PONG")
+            return connection.recv(16).startswith((b"+PONG", b"-NOAUTH"))
         return False
 
 

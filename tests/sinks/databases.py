@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,16 +18,9 @@ from strandline.kernel.schema import polars_type
 from strandline.model.types import Schema, Type
 from strandline.sinks.database import DatabaseSink
 from strandline.sinks.plain import column_of, plain_type
+from tests import servers
 
-KINDS = ("sqlite", "postgres")
-
-
-def postgres_url() -> str:
-    """The url of a real PostgreSQL, or the test is skipped."""
-    url = os.environ.get("STRANDLINE_TEST_POSTGRES")
-    if not url:
-        pytest.skip("no PostgreSQL: STRANDLINE_TEST_POSTGRES names none")
-    return url
+KINDS = ("sqlite", pytest.param("postgres", marks=pytest.mark.slow))
 
 
 class Base(Protocol):
@@ -164,7 +156,7 @@ def opened(kind: str, folder: Path) -> Iterator[Base]:
     if kind == "sqlite":
         yield SqliteBase(folder)
         return
-    base = PostgresBase(postgres_url())
+    base = PostgresBase(servers.postgres())
     try:
         yield base
     finally:

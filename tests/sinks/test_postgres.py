@@ -26,11 +26,14 @@ from strandline.sinks.contract import Telling
 from strandline.sinks.database import DatabaseSink
 from strandline.sinks.postgres_copy import own_format
 from tests.lanes import examples
-from tests.sinks.cluster import Cluster
+from tests.sinks.cluster import Cluster, own_cluster
 from tests.sinks.databases import PostgresBase, opened
 from tests.sinks.delivering import CHANGES, EVERYTHING, TARGET, delivery, delivery_of, publish, tables
 
 CANARY = "hunter2-canary"
+
+
+pytestmark = pytest.mark.slow  # a server of PostgreSQL
 
 
 @pytest.fixture
@@ -328,8 +331,8 @@ def test_a_client_that_is_not_installed_is_said(base: PostgresBase, monkeypatch:
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cluster]:
     """A server that asks ann for her password, and does not write to its disk before it answers."""
-    with Cluster("fsync=off") as cluster:
-        rules = cluster.folder / "data" / "pg_hba.conf"
+    with own_cluster(fsync="off") as cluster:
+        rules = cluster.server.folder / "data" / "pg_hba.conf"
         rules.write_text("host all ann 127.0.0.1/32 scram-sha-256\n" + rules.read_text())
         cluster.tell(f"CREATE ROLE ann LOGIN PASSWORD '{CANARY}'")
         cluster.tell("CREATE SCHEMA shop")
@@ -338,7 +341,7 @@ def guarded() -> Iterator[Cluster]:
 
 
 def guarded_sink(cluster: Cluster, **given: Any) -> DatabaseSink:
-    url = cluster.url.replace("tester@", "ann@")
+    url = cluster.url.replace("strandline@", "ann@")
     return DatabaseSink(url, "shop.totals", password=Secret.env("DB_PASSWORD"), **given)
 
 

@@ -19,7 +19,7 @@ from strandline.sinks.contract import Delivery, Target
 from strandline.sinks.database import DatabaseSink
 from strandline.sinks.postgres import PostgresPublisher
 from tests.proxy import Proxy
-from tests.sinks.cluster import Cluster
+from tests.sinks.cluster import Cluster, own_cluster
 from tests.sinks.databases import PostgresBase, opened
 from tests.sinks.delivering import CHANGES, TARGET, delivery, delivery_of
 
@@ -48,6 +48,9 @@ OF_UPSERTS = (b"CREATE TEMPORARY", b"MERGE INTO", b"DELETE FROM", b"DO UPDATE SE
 WITH_ROWS = (*OF_UPSERTS[1:], b"SET incarnation")  # at which rows have been sent that are sent again
 
 
+pytestmark = pytest.mark.slow  # a server of PostgreSQL
+
+
 @pytest.fixture
 def base(tmp_path: Path) -> Iterator[PostgresBase]:
     with opened("postgres", tmp_path) as base:
@@ -64,7 +67,7 @@ def proxy(base: PostgresBase) -> Iterator[Proxy]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
+    with own_cluster() as cluster:
         yield cluster
 
 
@@ -184,18 +187,18 @@ def test_a_server_that_is_killed_comes_back_with_all_or_nothing(
     cluster: Cluster, kind: str, moment: str, statement: bytes, victim: str
 ) -> None:
     cluster.tell("DROP TABLE IF EXISTS totals, strandline_markers, strandline_keyed_tables")
-    again = threading.Thread(target=cluster.start)
+    again = threading.Thread(target=cluster.server.restart)
     killed = threading.Event()
 
     def kill() -> None:
         if victim == "backend":  # the server restarts by itself
             cluster.kill_backend(serving)
         else:
-            cluster.kill()
+            cluster.server.kill()
             again.start()
         killed.set()
 
-    with Proxy("127.0.0.1", cluster.port) as proxy:
+    with Proxy("127.0.0.1", cluster.server.port) as proxy:
         publisher = prepared(through(proxy, cluster.url, wait="1m"), kind)
         serving = publisher.session.connection.info.backend_pid
         if moment == "during":

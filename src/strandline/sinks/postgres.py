@@ -30,8 +30,8 @@ _WEAK: Final = {
     "full_page_writes": "a crash of the server's machine can damage what was published",
 }
 """Settings that, when off, void what is promised; and how."""
-_PREPARING: Final = 0x5374726E646C696E
-"""The lock of those who make tables: to PostgreSQL, two who make one at the same moment are an error."""
+_PREPARING: Final = 0x5374726E
+"""The lock of those who make tables in a schema: to PostgreSQL, two who make one at the same moment are an error."""
 
 
 class PostgresPublisher:
@@ -82,13 +82,13 @@ class PostgresPublisher:
 
     def _prepared(self, cursor: Cursor, schema: str | None, name: str) -> tuple[Table, PostgresMarker]:
         self._require_version()
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_PREPARING,))
         found = schema_of(cursor, schema)
         if found is None:
             raise SinkError(
                 f"The schema {schema!r} of the table {name!r} is not there." if schema else "No schema is chosen.",
                 fix="Make it: CREATE SCHEMA; or name another: 'schema.table'.",
             )
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_PREPARING, found))
         named = Named(found, name)
         table = (KeyedTable if self.target.rows == "upsert" else Table)(named, self.target, self.nul)
         marker = PostgresMarker(named, self.target)

@@ -99,7 +99,7 @@ class Ending(Transactions):
 def main(servers: str, topic: str, point: str, number: str, last: str, how: str) -> None:
     end = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}.get(how)
     if end is not None:
-        import strandline.sinks.kafka as module
+        import strandline.sinks.kafka.description as module
 
         Ending.point, Ending.left = point, int(number)
         Ending.act = staticmethod(lambda: os.kill(os.getpid(), end))

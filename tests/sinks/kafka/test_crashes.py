@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import pytest
 
 from strandline.errors import OwnershipError
+from tests.servers import kafka
 from tests.sinks.delivering import TARGET
-from tests.sinks.kafka.broker import address, new_topic
+from tests.sinks.kafka.broker import new_topic
 from tests.sinks.kafka.dying import KEYS, POINTS, ROWS, child, publish, sink, tick
 from tests.sinks.kafka.reader import Seen, read, reading
 
@@ -45,7 +46,7 @@ def settled(servers: str, topic: str, seen: list[Seen], ticks: int = TICKS) -> N
 @pytest.mark.parametrize("chunk", [5, 6, 7])  # the three transactions of tick 2, behind that of the start
 @pytest.mark.parametrize("point", POINTS)
 def test_a_publisher_that_is_killed_at_any_point_is_gone_on_from(point: str, chunk: int) -> None:
-    servers = address()
+    servers = kafka()
     topic = new_topic(servers)
     with reading(servers, topic) as seen:
         dead = child(servers, topic, point, chunk, TICKS, "kill")
@@ -64,7 +65,7 @@ def test_a_publisher_that_is_killed_at_any_point_is_gone_on_from(point: str, chu
 
 @pytest.mark.parametrize(("point", "pause"), [("sending", 0), ("sent", 0), ("committed", 0), ("sending", 22)])
 def test_a_zombie_that_wakes_up_behind_its_replacement_publishes_nothing(point: str, pause: float) -> None:
-    servers = address()
+    servers = kafka()
     topic = new_topic(servers)
     with reading(servers, topic) as seen:
         zombie = child(servers, topic, point, 6, TICKS, "stop")
@@ -82,7 +83,7 @@ def test_a_zombie_that_wakes_up_behind_its_replacement_publishes_nothing(point: 
 
 
 def test_of_two_publishers_of_one_sink_the_older_is_fenced() -> None:
-    servers = address()
+    servers = kafka()
     topic = new_topic(servers)
     first = sink(servers, topic).prepare(TARGET)
     publish(first, 1, 2)
@@ -96,7 +97,7 @@ def test_of_two_publishers_of_one_sink_the_older_is_fenced() -> None:
 
 
 def test_publishers_that_are_killed_at_any_moment_leave_every_row_once() -> None:
-    servers, last, chance = address(), 60, random.Random(7)
+    servers, last, chance = kafka(), 60, random.Random(7)
     topic = new_topic(servers)
     killed = 0
     with reading(servers, topic) as seen:

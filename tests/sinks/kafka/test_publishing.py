@@ -22,17 +22,20 @@ from strandline.sinks.contract import Marker, Publisher, Telling
 from strandline.sinks.kafka.description import KafkaSink
 from strandline.sinks.kafka.markers import name_of_sink
 from strandline.sinks.kafka.transactions import Transactions
+from tests.servers import kafka
 from tests.sinks.delivering import CHANGES, TARGET, delivery
-from tests.sinks.kafka.broker import address, new_topic
+from tests.sinks.kafka.broker import new_topic
 from tests.sinks.kafka.reader import consumer, read
+
+pytestmark = pytest.mark.slow
 
 
 def sink_to(topic: str, **options: Any) -> KafkaSink:
-    return KafkaSink(Cluster(address()), topic, **{"wait": "20s", **options})
+    return KafkaSink(Cluster(kafka()), topic, **{"wait": "20s", **options})
 
 
 def test_a_tick_is_there_once_with_its_marker() -> None:
-    topic = new_topic(address())
+    topic = new_topic(kafka())
     publisher = sink_to(topic, key="k").prepare(TARGET)
     assert isinstance(publisher, Telling)
     assert publisher.marker is None
@@ -45,7 +48,7 @@ def test_a_tick_is_there_once_with_its_marker() -> None:
     again: Publisher = sink_to(topic, key="k").prepare(TARGET)
     assert again.publish(delivery(TARGET, 1, ("a", 1), ("b", 2))).skipped
     again.close()
-    assert sorted((key, json.loads(value or "")) for _, _, key, value in read(address(), topic, at_least=2)) == [
+    assert sorted((key, json.loads(value or "")) for _, _, key, value in read(kafka(), topic, at_least=2)) == [
         (b"a", {"k": "a", "n": 1}),
         (b"b", {"k": "b", "n": 2}),
     ]
@@ -54,13 +57,13 @@ def test_a_tick_is_there_once_with_its_marker() -> None:
 def test_values_of_every_kind_arrive_as_a_file_of_json_has_them() -> None:
     schema = Schema.of("k string, x double, d decimal(10,2), t timestamp, l array<struct<a:bigint,b:double>>")
     target = replace(TARGET, schema=schema)
-    topic = new_topic(address(), partitions=1)
+    topic = new_topic(kafka(), partitions=1)
     at = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
     publisher = sink_to(topic, key="k").prepare(target)
     rows = [("zoë\n☃", math.nan, Decimal("1.50"), at, [{"a": 1, "b": math.inf}]), (None, 0.1, None, None, None)]
     publisher.publish(delivery(target, 1, *rows))
     publisher.close()
-    assert [(key, value) for _, _, key, value in read(address(), topic, at_least=2)] == [
+    assert [(key, value) for _, _, key, value in read(kafka(), topic, at_least=2)] == [
         (
             "zoë\n☃".encode(),
             '{"k":"zoë\\n☃","x":"NaN","d":"1.50","t":"2026-01-31T12:00:00.000000Z","l":[{"a":1,"b":"Infinity"}]}'.encode(),
@@ -70,30 +73,30 @@ def test_values_of_every_kind_arrive_as_a_file_of_json_has_them() -> None:
 
 
 def test_upserts_leave_the_last_row_of_each_key_and_tombstones() -> None:
-    topic = new_topic(address(), cleanup_policy="compact")
+    topic = new_topic(kafka(), cleanup_policy="compact")
     publisher = sink_to(topic).prepare(CHANGES)
     publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert"), (None, 5, "upsert")))
     publisher.publish(delivery(CHANGES, 2, ("a", None, "delete"), ("b", 2, "upsert")))
     publisher.close()
     table: dict[bytes | None, Any] = {}
-    for _, _, key, value in read(address(), topic, at_least=4):
+    for _, _, key, value in read(kafka(), topic, at_least=4):
         table[key] = value and json.loads(value)["n"]
     assert table == {b"a": None, b'{"k":null}': 5, b"b": 2}
     assert not any("cleanup.policy" in note for note in publisher.notes)
 
 
 def test_a_tick_of_several_chunks_is_whole_in_order_and_marked_at_its_end() -> None:
-    topic = new_topic(address(), partitions=1)
+    topic = new_topic(kafka(), partitions=1)
     publisher = sink_to(topic, chunk_rows=4).prepare(TARGET)
     assert publisher.publish(delivery(TARGET, 1, *[("a", n) for n in range(11)])).rows == 11
     assert publisher.progress is not None
     assert publisher.progress.rows == 11
     publisher.close()
-    assert [json.loads(value or "")["n"] for *_, value in read(address(), topic, at_least=11)] == list(range(11))
+    assert [json.loads(value or "")["n"] for *_, value in read(kafka(), topic, at_least=11)] == list(range(11))
 
 
 def test_a_tick_that_takes_too_long_is_cut_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    topic = new_topic(address(), partitions=1)
+    topic = new_topic(kafka(), partitions=1)
     publisher = sink_to(topic).prepare(TARGET)
     monkeypatch.setattr(publisher, "BLOCK", 3)
     monkeypatch.setattr(Transactions, "age", property(lambda self: self.timeout * 0.6))
@@ -109,42 +112,42 @@ def test_a_tick_that_takes_too_long_is_cut_where_it_is(monkeypatch: pytest.Monke
     assert publisher.publish(delivery(TARGET, 1, *[("a", n) for n in range(11)])).skipped
     publisher.close()
     assert committed == [(3, False), (6, False), (9, False), (11, True)]
-    assert [json.loads(value or "")["n"] for *_, value in read(address(), topic, at_least=11)] == list(range(11))
+    assert [json.loads(value or "")["n"] for *_, value in read(kafka(), topic, at_least=11)] == list(range(11))
 
 
 def test_a_tick_without_rows_after_all_leaves_its_marker() -> None:
-    publisher = sink_to(new_topic(address())).prepare(TARGET)
+    publisher = sink_to(new_topic(kafka())).prepare(TARGET)
     assert publisher.publish(delivery(TARGET, 1)).rows == 0
     assert publisher.marker == Marker(incarnation="one", tick=1, digest="digest-of-1")
     publisher.close()
 
 
 def test_keys_go_where_the_producers_of_java_put_them() -> None:
-    topic = new_topic(address(), partitions=5)
+    topic = new_topic(kafka(), partitions=5)
     publisher = sink_to(topic, key="k").prepare(TARGET)
     keys = ["21", "foobar", "a-little-bit-long-string", "abc"]
     publisher.publish(delivery(TARGET, 1, *[(key, 1) for key in keys]))
     publisher.close()
     # Utils.murmur2 of these keys, from Kafka's own tests (UtilsTest).
     hashes = dict(zip(keys, (-973932308, -790332482, -985981536, 479470107), strict=True))
-    for partition, _, key, _ in read(address(), topic, at_least=4):
+    for partition, _, key, _ in read(kafka(), topic, at_least=4):
         assert partition == (hashes[(key or b"").decode()] & 0x7FFFFFFF) % 5
 
 
 def test_headers_stand_beside_the_value() -> None:
     target = replace(TARGET, schema=Schema.of("raw binary, reason string"))
-    topic = new_topic(address(), partitions=1)
+    topic = new_topic(kafka(), partitions=1)
     publisher = sink_to(topic, format="bytes", headers={"reason": "reason"}).prepare(target)
     publisher.publish(delivery(target, 1, (b"\xff{", "no JSON")))
     publisher.close()
-    reader = consumer(address(), topic)
+    reader = consumer(kafka(), topic)
     (message,) = reader.consume(1, 20)
     reader.close()
     assert (message.value(), message.headers()) == (b"\xff{", [("reason", b"no JSON")])
 
 
 def test_two_sinks_add_to_one_topic_each_with_its_own_marker() -> None:
-    topic = new_topic(address())
+    topic = new_topic(kafka())
     other = replace(TARGET, sink="other")
     one, two = (sink_to(topic).prepare(target) for target in (TARGET, other))
     for tick in (1, 2):
@@ -153,11 +156,11 @@ def test_two_sinks_add_to_one_topic_each_with_its_own_marker() -> None:
     assert one.publish(delivery(TARGET, 2, ("one", 2))).skipped
     one.close()
     two.close()
-    assert len(read(address(), topic, at_least=4)) == 4
+    assert len(read(kafka(), topic, at_least=4)) == 4
 
 
 def test_a_topic_that_is_not_there_is_an_error_or_is_made() -> None:
-    topic = new_topic(address()) + "-more"
+    topic = new_topic(kafka()) + "-more"
     with pytest.raises(SinkError, match=f"The topic '{topic}' is not there"):
         sink_to(topic).prepare(TARGET)
     made = sink_to(topic, create={"partitions": 2, "replication": 1, "config": {"cleanup.policy": "compact"}})
@@ -165,25 +168,25 @@ def test_a_topic_that_is_not_there_is_an_error_or_is_made() -> None:
     publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert")))
     publisher.close()
     made.prepare(CHANGES).close()
-    assert len(read(address(), topic, at_least=1)) == 1
+    assert len(read(kafka(), topic, at_least=1)) == 1
     sink_to(topic + "-2", create={"partitions": 2}).prepare(TARGET).close()  # as many copies as the broker makes
     with pytest.raises(SinkError, match="could not be made"):
         sink_to(topic + "-3", create={"replication": 3}).prepare(TARGET)
 
 
 def test_a_message_that_is_too_large_is_named_and_nothing_of_its_tick_is_there() -> None:
-    topic = new_topic(address(), partitions=1, max_message_bytes="20000")
+    topic = new_topic(kafka(), partitions=1, max_message_bytes="20000")
     publisher = sink_to(topic, key="k").prepare(TARGET)
     with pytest.raises(SinkError, match=r"with the key 'x+…' has [\d,]+ bytes; the topic '[\w-]+' takes 18,976"):
         publisher.publish(delivery(TARGET, 1, ("a", 1), ("x" * 12_000, 1)))
     # The same publisher goes on: its transaction was aborted, and holds no reader back.
     publisher.publish(delivery(TARGET, 2, ("b", 2)))
     publisher.close()
-    assert [key for _, _, key, _ in read(address(), topic, at_least=1)] == [b"b"]
+    assert [key for _, _, key, _ in read(kafka(), topic, at_least=1)] == [b"b"]
 
 
 def test_a_null_key_in_a_compacted_topic_is_named() -> None:
-    topic = new_topic(address(), partitions=1, cleanup_policy="compact")
+    topic = new_topic(kafka(), partitions=1, cleanup_policy="compact")
     publisher = sink_to(topic, key="k").prepare(TARGET)
     with pytest.raises(SinkError, match="A compacted topic takes messages with a key only"):
         publisher.publish(delivery(TARGET, 1, (None, 1)))
@@ -191,7 +194,7 @@ def test_a_null_key_in_a_compacted_topic_is_named() -> None:
 
 
 def test_a_marker_that_is_gone_is_an_error_and_no_second_publish() -> None:
-    topic = new_topic(address(), partitions=1)
+    topic = new_topic(kafka(), partitions=1)
     first = sink_to(topic).prepare(TARGET)
     for tick in (1, 2):
         first.publish(delivery(TARGET, tick, ("a", tick)))
@@ -209,11 +212,11 @@ def test_a_marker_that_is_gone_is_an_error_and_no_second_publish() -> None:
     third = sink_to(topic).prepare(replace(known, acknowledged=True))
     third.publish(replace(delivery(TARGET, 3, ("a", 3)), after=2))
     third.close()
-    assert [json.loads(value or "")["n"] for *_, value in read(address(), topic, at_least=3)] == [1, 2, 3]
+    assert [json.loads(value or "")["n"] for *_, value in read(kafka(), topic, at_least=3)] == [1, 2, 3]
 
 
 def test_a_first_tick_older_than_markers_are_kept_is_refused_where_it_may_have_been_published() -> None:
-    topic = new_topic(address(), partitions=1)
+    topic = new_topic(kafka(), partitions=1)
     first = sink_to(topic).prepare(TARGET)
     first.publish(delivery(TARGET, 1, ("a", 1)))
     first.close()
@@ -229,12 +232,12 @@ def test_a_first_tick_older_than_markers_are_kept_is_refused_where_it_may_have_b
 def forget(topic: str) -> None:
     """Delete the group that holds the marker, as when it expires."""
     name = name_of_sink(TARGET.flow, TARGET.sink, topic)
-    admin = AdminClient({"bootstrap.servers": address()})
+    admin = AdminClient({"bootstrap.servers": kafka()})
     admin.delete_consumer_groups([name])[name].result()
 
 
 def test_another_incarnation_is_refused_before_anybody_is_fenced() -> None:
-    topic = new_topic(address(), partitions=1)
+    topic = new_topic(kafka(), partitions=1)
     running = sink_to(topic).prepare(TARGET)
     running.publish(delivery(TARGET, 5, ("a", 5)))
     assert running.marker is not None
@@ -248,11 +251,11 @@ def test_another_incarnation_is_refused_before_anybody_is_fenced() -> None:
     assert taken.marker == Marker(incarnation="two", tick=1, digest="digest-of-1")
     taken.close()
     running.close()
-    assert [json.loads(value or "")["n"] for *_, value in read(address(), topic, at_least=3)] == [5, 6, 1]
+    assert [json.loads(value or "")["n"] for *_, value in read(kafka(), topic, at_least=3)] == [5, 6, 1]
 
 
 def test_a_marker_is_renewed_as_it_is() -> None:
-    topic = new_topic(address())
+    topic = new_topic(kafka())
     publisher = sink_to(topic).prepare(TARGET)
     publisher.renew()
     publisher.publish(delivery(TARGET, 1, ("a", 1)))
@@ -268,11 +271,11 @@ def test_a_marker_is_renewed_as_it_is() -> None:
 
 
 def test_others_may_write_to_the_topic_too() -> None:
-    topic = new_topic(address(), partitions=1)
-    other = Producer({"bootstrap.servers": address()})
+    topic = new_topic(kafka(), partitions=1)
+    other = Producer({"bootstrap.servers": kafka()})
     other.produce(topic, b"theirs")
     other.flush(20)
     publisher = sink_to(topic).prepare(TARGET)
     publisher.publish(replace(delivery(TARGET, 1, ("a", 1)), now=Instant(int(time.time() * 1_000_000))))
     publisher.close()
-    assert len(read(address(), topic, at_least=2)) == 2
+    assert len(read(kafka(), topic, at_least=2)) == 2

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from strandline.kernel.changes import applied
 from strandline.model.secrets import Secret
 from strandline.model.time import Instant
 from strandline.model.types import Schema
+from strandline.operations.ports import free_port
 from strandline.sinks.contract import Target
 from strandline.sinks.redis.description import RedisSink
 from strandline.sinks.redis.entries import entry_name
@@ -30,10 +32,10 @@ from strandline.sinks.redis.publisher import Attempt
 from tests import servers
 from tests.lanes import examples
 from tests.sinks.delivering import CHANGES, delivery, delivery_of
-from tests.sinks.redis.own_server import Server, free_port
 from tests.sinks.redis.serving import entries, new_prefix
 
-Made = Callable[..., Server]
+Made = Callable[..., servers.Redis]
+SAFE = {"appendonly": "yes", "appendfsync": "always"}  # what was acknowledged is on the disk
 
 
 @pytest.fixture
@@ -42,16 +44,10 @@ def sink() -> RedisSink:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Made]:
-    made: list[Server] = []
-
-    def start(*given: str) -> Server:
-        made.append(Server(tmp_path, *given))
-        return made[-1]
-
-    yield start
-    for each in made:
-        each.kill()
+def server() -> Iterator[Made]:
+    """Starts servers of the test's own, with settings of redis.conf."""
+    with ExitStack() as ending:
+        yield lambda **settings: ending.enter_context(servers.own_redis(**settings))
 
 
 def publish(sink: RedisSink, target: Target, *ticks: list[tuple[Any, ...]], first: int = 1) -> None:
@@ -250,11 +246,11 @@ def test_two_publishers_at_once_leave_what_one_does(sink: RedisSink) -> None:
 
 def test_a_server_that_lost_everything_is_refused_until_it_is_acknowledged(server: Made) -> None:
     own = server()
-    sink = RedisSink(own.url, "x:", wait="2s")
+    sink = RedisSink(own.address, "x:", wait="2s")
     publisher = sink.prepare(CHANGES)
     publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert")))
     own.kill()
-    own.start()
+    own.restart()
     following = replace(delivery(CHANGES, 2, ("b", 2, "upsert")), after=1)
     with pytest.raises(SinkError, match="shows no delivery, but tick 1 was published"):
         publisher.publish(following)
@@ -280,18 +276,18 @@ def test_a_server_that_is_emptied_inside_a_tick_is_noticed(sink: RedisSink) -> N
 
 
 def test_a_server_that_keeps_what_it_acknowledged_is_waited_for(server: Made) -> None:
-    own = server("--appendonly", "yes", "--appendfsync", "always")
-    publisher = RedisSink(own.url, "x:", batch=1, wait="20s").prepare(CHANGES)
+    own = server(**SAFE)
+    publisher = RedisSink(own.address, "x:", batch=1, wait="20s").prepare(CHANGES)
     assert publisher.notes == []
     for number in range(1, 5):
         own.kill()
-        back = threading.Timer(0.2, own.start)
+        back = threading.Timer(0.2, own.restart)
         back.start()
         tick = delivery(CHANGES, number, *((f"k{at}", number, "upsert") for at in range(5)))
         assert publisher.publish(replace(tick, after=number - 1 or None)).rows == 5
         back.join()
     publisher.close()
-    assert entries(own.url, "x:") == {f"k{at}": {"k": f"k{at}", "n": "4"} for at in range(5)}
+    assert entries(own.address, "x:") == {f"k{at}": {"k": f"k{at}", "n": "4"} for at in range(5)}
 
 
 def test_an_answer_that_was_lost_is_found_by_the_marker(sink: RedisSink, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,8 +325,8 @@ def test_an_entry_of_another_kind_is_said(sink: RedisSink) -> None:
 
 
 def test_a_full_memory_is_said_and_no_entry_is_lost(server: Made) -> None:
-    own = server("--maxmemory-policy", "noeviction")
-    sink = RedisSink(own.url, "x:", wait="0s")
+    own = server(**{"maxmemory-policy": "noeviction"})
+    sink = RedisSink(own.address, "x:", wait="0s")
     publisher = sink.prepare(CHANGES)
     publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert")))
     with asked(sink) as client:
@@ -344,8 +340,8 @@ def test_a_full_memory_is_said_and_no_entry_is_lost(server: Made) -> None:
 
 
 def test_a_memory_that_fills_inside_a_tick_takes_no_entry_away(server: Made) -> None:
-    own = server("--maxmemory-policy", "noeviction")
-    sink = RedisSink(own.url, "x:", wait="0s")
+    own = server(**{"maxmemory-policy": "noeviction"})
+    sink = RedisSink(own.address, "x:", wait="0s")
     publisher = sink.prepare(CHANGES)
     publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert")))
     attempt = Attempt(publisher, delivery(CHANGES, 2, ("a", 2, "upsert")))
@@ -370,41 +366,39 @@ def test_an_entry_of_a_newer_version_stays_though_the_marker_was_lost(sink: Redi
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ((), "no snapshots: if it ends, all entries are lost"),
-        (("--save", "3600 1"), "since its last snapshot"),
-        (("--appendonly", "yes"), "appendfsync=everysec"),
-        (("--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru"),
-         "drops entries, and the marker"),
-        (("--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "1gb", "--maxmemory-policy", "volatile-ttl"),
-         "before their ttl= is over"),
-        (("--rename-command", "CONFIG", ""), "does not tell its settings"),
+        ({}, "no snapshots: if it ends, all entries are lost"),
+        ({"save": "3600 1"}, "since its last snapshot"),
+        ({"appendonly": "yes"}, "appendfsync=everysec"),
+        ({**SAFE, "maxmemory": "1gb", "maxmemory-policy": "allkeys-lru"}, "drops entries, and the marker"),
+        ({**SAFE, "maxmemory": "1gb", "maxmemory-policy": "volatile-ttl"}, "before their ttl= is over"),
+        ({"rename-command": ("CONFIG", "")}, "does not tell its settings"),
     ],
-)  # fmt: skip
-def test_settings_that_weaken_the_promise_are_told(server: Made, given: tuple[str, ...], said: str) -> None:
-    publisher = RedisSink(server(*given).url, "x:", ttl="1h").prepare(CHANGES)
+)
+def test_settings_that_weaken_the_promise_are_told(server: Made, given: dict[str, object], said: str) -> None:
+    publisher = RedisSink(server(**given).address, "x:", ttl="1h").prepare(CHANGES)
     publisher.close()
     assert [note for note in publisher.notes if said in note]
     assert len(publisher.notes) == 1
 
 
 def test_a_cluster_is_refused_by_name(server: Made) -> None:
-    own = server("--cluster-enabled", "yes")
+    own = server(**{"cluster-enabled": "yes"})
     with pytest.raises(SinkError, match="Redis Cluster, which is not supported"):
-        RedisSink(own.url, "x:", wait="0s").prepare(CHANGES)
+        RedisSink(own.address, "x:", wait="0s").prepare(CHANGES)
 
 
 def test_a_replica_is_refused(server: Made) -> None:
-    own = server("--replicaof", "127.0.0.1 9")
+    own = server(replicaof=("127.0.0.1", 9))
     with pytest.raises(SinkError, match="replica, which only reads"):
-        RedisSink(own.url, "x:", wait="0s").prepare(CHANGES)
+        RedisSink(own.address, "x:", wait="0s").prepare(CHANGES)
 
 
 def test_a_user_who_may_not_ask_for_settings_may_write(server: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     own = server()
-    with redis.Redis.from_url(own.url) as client:
+    with redis.Redis.from_url(own.address) as client:
         client.acl_setuser("ann", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all", "-@dangerous"])
     monkeypatch.setenv("ANN", "secret")
-    sink = RedisSink(own.url, "x:", options={"username": "ann", "password": Secret.env("ANN")})
+    sink = RedisSink(own.address, "x:", options={"username": "ann", "password": Secret.env("ANN")})
     publisher = sink.prepare(CHANGES)
     assert "does not tell its settings" in publisher.notes[0]
     assert publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert"))).rows == 1
@@ -422,15 +416,15 @@ def test_rows_of_many_bytes_make_small_batches(sink: RedisSink) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_is_killed_while_it_is_written_to_ends_with_every_tick(server: Made) -> None:
-    own = server("--appendonly", "yes", "--appendfsync", "always")
-    publisher = RedisSink(own.url, "x:", batch=3, wait="30s").prepare(CHANGES)
+    own = server(**SAFE)
+    publisher = RedisSink(own.address, "x:", batch=3, wait="30s").prepare(CHANGES)
     table = pl.DataFrame(schema={"k": pl.String, "n": pl.Int64})
     drawn, interrupted = random.Random(7), 0
     for number in range(1, 16):
         rows = [
             (f"k{at}", *((None, "delete") if drawn.random() < 0.2 else (number, "upsert"))) for at in range(number, 300)
         ]
-        fault = threading.Timer(drawn.uniform(0.0, 0.1), lambda: (own.kill(), own.start()))
+        fault = threading.Timer(drawn.uniform(0.0, 0.1), lambda: (own.kill(), own.restart()))
         fault.start()
         tick = delivery(CHANGES, number, *rows)
         assert publisher.publish(replace(tick, after=number - 1 or None)).rows == len(rows)
@@ -439,14 +433,14 @@ def test_a_server_that_is_killed_while_it_is_written_to_ends_with_every_tick(ser
         table = applied(table, next(tick.tables()), ["k"])
     publisher.close()
     assert interrupted >= 5
-    assert entries(own.url, "x:") == {k: {"k": k, "n": str(n)} for k, n in table.rows()}
+    assert entries(own.address, "x:") == {k: {"k": k, "n": str(n)} for k, n in table.rows()}
 
 
 def test_a_password_is_read_where_it_is_used_and_told_to_nobody(
     server: Made, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    own = server("--requirepass", "hunter2-canary")
-    made = RedisSink(own.url, "x:", options={"password": Secret.env("REDIS_PASSWORD")}, wait="0s")
+    own = server(requirepass="hunter2-canary")
+    made = RedisSink(own.address, "x:", options={"password": Secret.env("REDIS_PASSWORD")}, wait="0s")
     assert pickle.loads(pickle.dumps(made)) == made
     with pytest.raises(RunError, match="REDIS_PASSWORD"):
         made.prepare(CHANGES)
@@ -472,10 +466,8 @@ def test_tls_is_spoken_and_the_server_is_checked(server: Made, tmp_path: Path) -
         check=True, capture_output=True,
     )  # fmt: skip
     tls = free_port()
-    server(
-        "--tls-port", str(tls), "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate,
-        "--tls-auth-clients", "no",
-    )  # fmt: skip
+    own = {"tls-port": tls, "tls-cert-file": certificate, "tls-key-file": key, "tls-ca-cert-file": certificate}
+    server(**own, **{"tls-auth-clients": "no"})
     url = f"rediss://127.0.0.1:{tls}"
     publisher = RedisSink(url, "x:", options={"ssl_ca_certs": certificate}, wait="0s").prepare(CHANGES)
     assert publisher.publish(delivery(CHANGES, 1, ("a", 1, "upsert"))).rows == 1
