@@ -207,10 +207,9 @@ class Broker:
         shutil.rmtree(part, ignore_errors=True)
         settings = self.folder / "format.properties"
         self._write(settings, self._configured(properties, part))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
         command = [java, *JAVA, "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
         answer = subprocess.run(
-            [*command, "--cluster-id", cluster, "--config", str(settings)],
+            [*command, "--cluster-id", _new_id(), "--config", str(settings)],
             cwd=self.folder, capture_output=True, text=True, errors="replace", check=False,
         )  # fmt: skip
         if answer.returncode:
@@ -253,6 +252,14 @@ class Broker:
         part = path.with_name(f"{path.name}.part")
         part.write_text(text, encoding="utf-8")
         part.replace(path)
+
+
+def _new_id() -> str:
+    """A name for a cluster, as Kafka makes them: none that starts with a dash, which would be read as an option."""
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+        if not made.startswith("-"):
+            return made
 
 
 def _made(folder: Path) -> Path:

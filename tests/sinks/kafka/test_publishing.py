@@ -98,7 +98,7 @@ def test_a_tick_of_several_chunks_is_whole_in_order_and_marked_at_its_end() -> N
 def test_a_tick_that_takes_too_long_is_cut_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = new_topic(kafka(), partitions=1)
     publisher = sink_to(topic).prepare(TARGET)
-    monkeypatch.setattr(publisher, "BLOCK", 3)
+    monkeypatch.setattr("strandline.sinks.kafka.publisher.BLOCK", 3)
     monkeypatch.setattr(Transactions, "age", property(lambda self: self.timeout * 0.6))
     committed: list[tuple[int, bool]] = []
     commit = Transactions.commit
