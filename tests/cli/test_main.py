@@ -100,6 +100,7 @@ def test_the_package_is_a_command_too() -> None:
     assert said.stdout.startswith("strandline 0.1.0\nPython 3.")
 
 
+@pytest.mark.slow
 def test_init_makes_a_project_whose_test_passes_and_whose_flow_can_be_run(tmp_path: Path, strandline: Types) -> None:
     assert strandline("init", "revenue", folder=tmp_path).returncode == 0
     project = tmp_path / "revenue"

@@ -259,6 +259,7 @@ VALUES = {
 ROWS = st.fixed_dictionaries({name: st.none() | VALUES[name] for name in SCHEMA})
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(text=expressions(3), rows=st.lists(ROWS, min_size=1, max_size=4))
 def test_by_columns_every_row_has_the_value_that_it_has_alone(text, rows):

@@ -276,6 +276,7 @@ def test_ticks_cannot_be_compacted(tmp_path: Path) -> None:
         compact(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_reader_beside_500_ticks_and_5_compactions_sees_whole_ticks_each_once(layout: Any, tmp_path: Path) -> None:
     ticks = 500
@@ -311,6 +312,7 @@ def test_a_reader_beside_500_ticks_and_5_compactions_sees_whole_ticks_each_once(
     assert len(set(seen)) > 5
 
 
+@pytest.mark.slow
 def test_compactions_beside_each_other_and_a_publisher_lose_nothing(tmp_path: Path) -> None:
     sink = FileSink(tmp_path, format="json", layout="log")
     publisher = sink.prepare(TARGET)

@@ -20,6 +20,7 @@ SCALARS = Schema(tuple((name, kind) for name, kind in EVERYTHING.columns if kind
 FINITE = Schema(tuple((name, kind) for name, kind in SCALARS.columns if not kind.is_float))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("schema", [EVERYTHING, SCALARS, FINITE, Schema.of("s string")], ids=len)
 @settings(max_examples=examples(20))

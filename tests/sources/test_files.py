@@ -153,6 +153,7 @@ def test_two_that_plan_at_once_agree_on_the_numbers_of_the_files(tmp_path: Path)
     )
 
 
+@pytest.mark.slow
 def test_the_log_of_many_ticks_is_read_from_few_files(tmp_path: Path) -> None:
     reader = reader_of(tmp_path)
     offset = reader.first()

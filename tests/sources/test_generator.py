@@ -19,6 +19,7 @@ from tests.sources.reading import NO_LIMIT, everything, malformed_of, pieces, ro
 START = Instant.of("2026-01-01T00:00:00Z")
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 200), st.integers(1, 4), st.integers(1, 60), st.integers(1, 9), st.sampled_from([0.0, 1.1]),
     st.sampled_from([{}, {0: ("10ms", "30ms")}]),

@@ -182,6 +182,7 @@ COLUMNS = [
 ]
 
 
+@pytest.mark.slow
 @given(LINES, st.sampled_from(COLUMNS))
 @example([b'{"d": 0.12345678901234567}', b'{"s": 0.5}'], COLUMNS[0])
 @example([b'{"s": 1.10}', b'{"f": "NaN"}'], COLUMNS[1])
@@ -328,6 +329,7 @@ def is_one_record(text: bytes) -> bool:
     return record_ends(text + b"\n", ",").tolist() == [len(text) + 1]
 
 
+@pytest.mark.slow
 @given(st.lists(RECORD.filter(is_one_record)))
 @example([b"b,2", "\ufeffa,1".encode()])  # only at the start of a file it is a mark
 @settings(max_examples=examples(200), deadline=None)
@@ -340,6 +342,7 @@ def test_what_a_record_of_csv_means_does_not_depend_on_its_neighbours(records: l
     assert whole.rows.height + len(whole.raws) == len(records_of(b"\n".join(records), ","))
 
 
+@pytest.mark.slow
 @given(st.lists(RECORD).map(b"\n".join), st.integers(1, 5))
 @settings(max_examples=examples(200), deadline=None)
 def test_how_a_file_is_cut_into_blocks_changes_no_record(text: bytes, lines_each: int) -> None:

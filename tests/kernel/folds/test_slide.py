@@ -21,6 +21,7 @@ AGGREGATES = [sl.Count(), sl.Sum("x"), sl.Mean("x"), sl.Max("x"), sl.Quantile("x
 VALUES = st.sampled_from([0.0, 0.1, -1.5, 3e10, -7e25, 2.0**-90, float("inf"), float("nan")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregate", AGGREGATES, ids=repr)
 @pytest.mark.parametrize("largest", [0, slide_module.LARGEST_TABLE])
 @given(data=st.data())

@@ -63,6 +63,7 @@ KEYS = st.tuples(
 TICKS = st.lists(st.dictionaries(KEYS, st.one_of(st.none(), st.integers(0, 9)), max_size=5), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(ticks=TICKS)
 def test_the_table_is_what_the_changes_amount_to(ticks: list[dict[Any, int | None]], tmp_path_factory: Any) -> None:

@@ -53,6 +53,7 @@ def same(found: Any, value: Any) -> bool:
     return bool(found == value)
 
 
+@pytest.mark.slow
 @given(tables())
 def test_every_value_is_read_back_by_the_schema_that_was_registered(table: pl.DataFrame) -> None:
     ids = Ids()

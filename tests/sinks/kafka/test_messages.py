@@ -28,6 +28,7 @@ def messages(target: Target, *rows: Any, format: str = "json", key: Any = (), he
     return encoding(target, format=format, key=key, headers=headers or {}).messages(table, given)
 
 
+@pytest.mark.slow
 @given(tables())
 def test_a_value_is_the_line_that_a_file_of_json_has(table: pl.DataFrame) -> None:
     target = replace(TARGET, schema=EVERYTHING)
@@ -37,6 +38,7 @@ def test_a_value_is_the_line_that_a_file_of_json_has(table: pl.DataFrame) -> Non
     assert b"".join((value or b"") + b"\n" for value in values) == bytes(data)
 
 
+@pytest.mark.slow
 @given(tables())
 def test_lines_of_csv_are_read_back(table: pl.DataFrame) -> None:
     header = FORMATS["csv"].encode([], EVERYTHING)[0]

@@ -94,6 +94,7 @@ KEYS = st.one_of(st.none(), st.sampled_from(["a", "b", "", "%null", "a,b"]))
 TICKS = st.lists(st.dictionaries(KEYS, st.one_of(st.none(), st.integers(0, 9)), max_size=5), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(ticks=TICKS, batch=st.integers(1, 3))
 def test_the_entries_are_what_the_changes_amount_to(ticks: list[dict[str | None, int | None]], batch: int) -> None:
