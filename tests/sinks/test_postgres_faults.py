@@ -267,6 +267,23 @@ def test_who_may_not_wait_is_refused_and_nothing_is_doubled(base: PostgresBase, 
     assert base.ask("SELECT n FROM totals WHERE k = 'b'") == [(tick,)]
 
 
+@pytest.mark.parametrize("tick", [1, 2])
+def test_a_run_that_stands_still_inside_a_tick_holds_up_no_other(base: PostgresBase, tick: int) -> None:
+    first = base.sink(wait="30s").prepare(TARGET)
+    if tick == 2:
+        first.publish(delivery(TARGET, 1, ("a", 1)))
+    rows = pl.DataFrame({"k": ["b"], "n": [tick]})
+    given, there, go_on = stalled(TARGET, tick, rows)
+    with ThreadPoolExecutor(1) as threads, closing(first):
+        one = threads.submit(first.publish, given)
+        assert there.wait(30)
+        with closing(base.sink(wait="2s").prepare(TARGET)) as second:
+            assert second.publish(delivery_of(TARGET, tick, rows)).rows == 1
+            go_on.set()
+            one.result()
+    assert base.ask("SELECT n FROM totals WHERE k = 'b'") == [(tick,)]
+
+
 def test_an_older_incarnation_that_still_lives_is_refused(base: PostgresBase) -> None:
     with closing(prepared(base.sink(), "append")) as zombie:
         anew = replace(TARGET, incarnation="two", acknowledged=True)

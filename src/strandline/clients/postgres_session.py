@@ -33,11 +33,13 @@ _PASSING: Final = (errors.DeadlockDetected, errors.SerializationFailure)
 class Session:
     """A connection, made anew when it was lost. One thread at a time.
 
-    `wait` bounds how long a lock is waited for, and how long a server that was lost.
+    `wait` bounds how long a lock is waited for, and how long a server that was lost. Once it has a name, the server knows
+    its transactions by that; whoever takes the same name later ends them.
     """
 
     def __init__(self, server: Postgres, wait: Span) -> None:
         self.server, self.wait = server, wait
+        self.name = "strandline"
         self.connection = self._connected()
         self.current: tuple[int, Any] | None = None  # the transaction under way: the server's process, and its start
 
@@ -53,6 +55,21 @@ class Session:
                 if not lost or not left:
                     raise
         raise AssertionError("the last try has returned or raised")
+
+    def take_name(self, cursor: Cursor, name: str) -> None:
+        """Be known by a name from this transaction on, and end those that others have begun under it, and still hold.
+
+        A process that stands still would hold its locks for ever. One that lives on begins its transaction again, and sees
+        what has happened since.
+        """
+        self.name = name
+        cursor.execute(sql.SQL("SET LOCAL application_name = {}").format(name))
+        with suppress(errors.InsufficientPrivilege), cursor.connection.transaction():  # else the lock is waited for
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = %s AND datname = current_database() AND pid <> pg_backend_pid()",
+                (name,),
+            )
 
     def close(self) -> None:
         """Close the connection."""
@@ -78,7 +95,9 @@ class Session:
         """READ COMMITTED: what is read behind a lock is what the one before left there."""
         limit = max(1, self.wait // 1_000)  # 0 would wait for ever
         cursor.execute(
-            sql.SQL("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {}").format(limit)
+            sql.SQL(
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {}; SET LOCAL application_name = {}"
+            ).format(limit, self.name)
         )
         cursor.execute("SELECT pg_backend_pid(), now()")
         self.current = cursor.fetchone()

@@ -6,9 +6,11 @@ over, else it is written again.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Final
 
 import psycopg
@@ -88,8 +90,9 @@ class PostgresPublisher:
                 f"The schema {schema!r} of the table {name!r} is not there." if schema else "No schema is chosen.",
                 fix="Make it: CREATE SCHEMA; or name another: 'schema.table'.",
             )
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_PREPARING, found))
         named = Named(found, name)
+        self.session.take_name(cursor, _name_of(self.target, named))
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_PREPARING, found))
         table = (KeyedTable if self.target.rows == "upsert" else Table)(named, self.target, self.nul)
         marker = PostgresMarker(named, self.target)
         marker.prepare(cursor, table_is_there=table.is_there(cursor))
@@ -130,6 +133,12 @@ class PostgresPublisher:
             case _ if error.sqlstate is None or error.sqlstate[:2] in ("08", "57"):
                 return "See that the server can be reached and start again: the marker tells whether the last tick is there."
         return f"Look at the database and its log; {again}."
+
+
+def _name_of(target: Target, table: Named) -> str:
+    """What the server knows the transactions of a sink by: the same in every run of its flow, and in no other sink."""
+    identity = json.dumps([target.flow, target.sink, table.schema, table.name]).encode()
+    return f"strandline {sha256(identity).hexdigest()[:32]}"
 
 
 def _weaknesses(cursor: Cursor) -> Iterator[str]:
