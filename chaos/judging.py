@@ -68,16 +68,17 @@ def _hashable(value: Any) -> Any:
 
 def compared(found: Sinks, expected: Sinks) -> Verdict:
     """What is lost, there too often, or should not be there at all."""
-    return sum((_compared(found[name], rows) for name, rows in expected.items()), Verdict())
+    return sum((differing(found[name], rows) for name, rows in expected.items()), Verdict())
 
 
 def compared_so_far(found: Sinks, expected: Sinks) -> Verdict:
     """The same for a run that is not over: what is still missing may come."""
-    so_far = [_compared(found[name], expected[name]) for name in ADDED_TO]
+    so_far = [differing(found[name], expected[name]) for name in ADDED_TO]
     return Verdict(duplicated=sum(each.duplicated for each in so_far), wrong=sum(each.wrong for each in so_far))
 
 
-def _compared(found: Rows, expected: Rows) -> Verdict:
+def differing(found: Rows, expected: Rows) -> Verdict:
+    """What is lost, there too often, or should not be there at all, of one sink."""
     excess = found - expected
     wrong = sum(count for row, count in excess.items() if row not in expected)
     return Verdict(lost=(expected - found).total(), duplicated=excess.total() - wrong, wrong=wrong)
@@ -153,7 +154,7 @@ def _told(changes: list[tuple[Any, ...]], op: str) -> Rows:
 def agreement(found: Answer, expected: Answer) -> Verdict:
     """How the sinks differ from what plain Python says."""
     pairs = [(getattr(found, name), getattr(expected, name)) for name in Answer.__slots__]
-    return sum((_compared(each, right) for each, right in pairs), Verdict())
+    return sum((differing(each, right) for each, right in pairs), Verdict())
 
 
 # -- what the journal says --------------------------------------------------------------------------------------

@@ -138,7 +138,12 @@ def recovery_after(folder: Path, head: int) -> float | None:
 
 
 def start(
-    folder: Path, *more: str, at: str | None = None, signal: str = "SIGKILL", clock: Path | None = None
+    folder: Path,
+    *more: str,
+    at: str | None = None,
+    signal: str = "SIGKILL",
+    clock: Path | None = None,
+    program: str = "chaos.orders",
 ) -> subprocess.Popen[bytes]:
     """A driver in a process group of its own, told at which point to send itself a signal."""
     environment = {
@@ -150,7 +155,7 @@ def start(
         environment["STRANDLINE_CLOCK"] = str(clock)
     with log_of(folder).open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "chaos.orders", str(folder), *more],
+            [sys.executable, "-m", program, str(folder), *more],
             env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
 

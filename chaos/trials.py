@@ -108,13 +108,13 @@ def table(trials: Sequence[Trial]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write(trials: Sequence[Trial], seconds: float) -> None:
-    """Keep the results, for people and for programs."""
+def write(trials: Sequence[Trial], seconds: float, name: str = "chaos", title: str = "The crash matrix") -> None:
+    """Keep the results under a name, for people and for programs."""
     facts: dict[str, Any] = {
         "cores": os.cpu_count(), "python": platform.python_version(), "pyspark": pyspark.__version__,
         "minutes": round(seconds / 60, 1),
     }  # fmt: skip
     about = ", ".join(f"{name} {value}" for name, value in facts.items())
-    (RESULTS / "chaos.md").write_text(f"# The crash matrix\n\n{about}\n\n{table(trials)}\n")
+    (RESULTS / f"{name}.md").write_text(f"# {title}\n\n{about}\n\n{table(trials)}\n")
     told = [{**asdict(trial), "fine": trial.fine} for trial in trials]
-    (RESULTS / "chaos.json").write_text(json.dumps({"machine": facts, "trials": told}, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": facts, "trials": told}, indent=1) + "\n")

@@ -119,7 +119,7 @@ class Postgres:
                 os.kill(int(child), number)
 
     def _ready(self) -> bool:
-        asked = [_postgres_binaries() / "pg_isready", "-q", "-h", HOST, "-p", str(self.port)]
+        asked = [str(_postgres_binaries() / "pg_isready"), "-q", "-h", HOST, "-p", str(self.port)]
         return subprocess.run(asked, check=False).returncode == 0
 
 

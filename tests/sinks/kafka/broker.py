@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 
 def new_topic(servers: str, partitions: int = 3, **config: str) -> str:
