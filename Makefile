@@ -17,7 +17,7 @@ OFTEN = $(JAVA) [ -e $(CLASSES) ] || tools/classes $(CLASSES); \
 	export SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:SharedArchiveFile=$(CURDIR)/$(CLASSES) -Xlog:disable";
 
 # What `make bench` measures of the engine, one after the other; each writes its results.
-MEASURED := engine thousand_events hot_keys memory great_state latency slow_sink
+MEASURED := engine thousand_events hot_keys memory great_state latency slow_sink kafka_source kafka_sink postgres_upsert
 
 # The tests of what lies outside the inner rings, where Java or servers may be needed.
 OUTSIDE := $(addprefix tests/,spark sinks sources clients operations cli test_servers.py)
@@ -49,13 +49,15 @@ style: $(READY) ## Ruff only: lint and format
 types: $(READY) ## Mypy only: strict
 	$(RUN) -m mypy
 
-bench: $(READY) ## Measure the kernel against Polars, and the engine against Spark's own streaming (hours; a quiet machine)
+bench: $(READY) ## Measure the kernel against Polars, the engine against Spark's own streaming, sources and sinks (hours; a quiet machine)
+	@tools/servers
 	$(RUN) -m benchmarks.kernel
 	$(JAVA) for part in $(MEASURED); do $(RUN) -m benchmarks.$$part || failed="$${failed-} $$part"; done; \
 	    [ -z "$${failed-}" ] || { echo "over their limits:$$failed"; exit 1; }
 
-chaos: $(READY) ## The crash matrix: 200 faults done to a flow on Spark (an hour); writes benchmarks/results/chaos.*
-	@$(OFTEN) $(RUN) -m chaos
+chaos: $(READY) ## The crash matrix: 200 faults done to a flow, 300 to sinks and their servers (two hours); writes benchmarks/results/chaos*
+	@tools/servers
+	@$(OFTEN) $(RUN) -m chaos || failed=1; $(RUN) -m chaos.servers || failed=1; [ -z "$${failed-}" ]
 
 soak: $(READY) ## Run a flow at 20,000 events/s and see that memory, files, state and manifests do not grow (half an hour)
 	$(JAVA) $(RUN) -m benchmarks.soak

@@ -14,6 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import numpy as np
 import polars as pl
@@ -29,6 +30,7 @@ from strandline.sinks.contract import Delivery, Target
 from strandline.sinks.kafka.description import KafkaSink
 from strandline.sinks.kafka.publisher import KafkaPublisher
 from strandline.sinks.kafka.transactions import Transactions
+from tests.servers import own_kafka
 
 PARTITIONS = 8
 WARM_UP = 3
@@ -132,11 +134,13 @@ def race(servers: str, rows: int, ticks: int) -> dict[str, list[float]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kafka_sink", description="Measure the Kafka sink.")
-    parser.add_argument("--servers", default="127.0.0.1:9092")
+    parser.add_argument("--servers", help="a broker, host:port; one of its own if none is named")
     parser.add_argument("--quick", action="store_true", help="does it run?")
     asked = parser.parse_args()
     ticks = 10 if asked.quick else 60
-    many, few = race(asked.servers, 20_000, ticks), race(asked.servers, 1_000, ticks)
+    with ExitStack() as stack:
+        servers = asked.servers or stack.enter_context(own_kafka()).address
+        many, few = race(servers, 20_000, ticks), race(servers, 1_000, ticks)
     medians = {f"{kind} transactions": float(np.median(times)) for kind, times in many.items()}
     ratio = medians["without transactions"] / medians["with transactions"]
     verdicts = [

@@ -11,12 +11,12 @@ come to the same sums.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from time import perf_counter
@@ -30,6 +30,7 @@ from benchmarks.verdicts import Verdict, conclude
 from strandline.clients.kafka import Cluster
 from strandline.sources.contract import Limit
 from strandline.sources.kafka.description import KafkaSource
+from tests.servers import own_kafka
 
 TASKS = 2
 PARTITIONS = 4
@@ -139,23 +140,29 @@ def race(source: KafkaSource, parts: list[Any], rounds: int) -> dict[str, list[f
     return seconds
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kafka_source", description="Measure the Kafka source.")
-    parser.add_argument("--servers", default=os.environ.get("STRANDLINE_TEST_KAFKA", "127.0.0.1:9092"))
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--quick", action="store_true", help="does it run?")
-    asked = parser.parse_args()
-    rows = 200_000 if asked.quick else asked.rows
-    topic = fill(asked.servers, rows)
+def measured(servers: str, rows: int, turns: int) -> dict[str, list[float]]:
+    """The times of both, over a topic of its own."""
+    topic = fill(servers, rows)
     source = KafkaSource(
-        Cluster(asked.servers), topic, format="json", schema="user string, n bigint, amount double, at timestamp"
+        Cluster(servers), topic, format="json", schema="user string, n bigint, amount double, at timestamp"
     )
     reader = source.reader()
     parts = reader.parts(reader.first(), reader.latest(reader.first(), Limit()), TASKS)
     assert len(parts) == TASKS
-    seconds = race(source, parts, 3 if asked.quick else 7)
-    admin = AdminClient({"bootstrap.servers": asked.servers})
-    admin.delete_topics([topic])[topic].result(30)
+    seconds = race(source, parts, turns)
+    AdminClient({"bootstrap.servers": servers}).delete_topics([topic])[topic].result(30)
+    return seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kafka_source", description="Measure the Kafka source.")
+    parser.add_argument("--servers", help="a broker, host:port; one of its own if none is named")
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--quick", action="store_true", help="does it run?")
+    asked = parser.parse_args()
+    rows = 200_000 if asked.quick else asked.rows
+    with ExitStack() as stack:
+        seconds = measured(asked.servers or stack.enter_context(own_kafka()).address, rows, 3 if asked.quick else 7)
     best = {name: min(each) for name, each in seconds.items()}
     verdicts = [
         Verdict(what="our speed against the plain consumer's", measured=best["peer"] / best["ours"], at_least=0.6),

@@ -2,7 +2,7 @@
 
     python -m benchmarks.postgres_upsert [--quick] [--server postgresql://user@host:5432/database]
 
-The server is that of --server, or of STRANDLINE_TEST_POSTGRES. Both write the same rows to tables of the same columns on
+The server is that of --server, or one of its own. Both write the same rows to tables of the same columns on
 the same server, in turns: into a table that is empty; then rows of which half are there; then rows that are all there. The
 one in the middle is what an upsert is for, and has the limit. The peer upserts 1,000 rows a statement, in one transaction,
 guarded by the tick as ours is; its table is as CREATE TABLE with a primary key makes it, and it leaves out the marker. Its
@@ -13,10 +13,10 @@ the clock's: most of the work is the server's.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -31,6 +31,7 @@ from strandline.model.time import Instant
 from strandline.model.types import Schema
 from strandline.sinks.contract import Delivery, Publisher, Target
 from strandline.sinks.database import DatabaseSink
+from tests.servers import own_postgres
 
 ROWS, QUICK_ROWS, AT_A_TIME = 1_000_000, 50_000, 1_000
 SCHEMA = Schema.of("user string, window_start timestamp, orders bigint, revenue double")
@@ -166,12 +167,12 @@ def verdicts(found: dict[str, list[float]], rows: int) -> list[Verdict]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.postgres_upsert", description="Measure upserts.")
     parser.add_argument("--quick", action="store_true", help="does it run?")
-    parser.add_argument("--server", default=os.environ.get("STRANDLINE_TEST_POSTGRES"), help="a url of PostgreSQL")
+    parser.add_argument("--server", help="a url of PostgreSQL; a server of its own if none is named")
     asked = parser.parse_args()
-    if not asked.server:
-        parser.error("name a server: --server postgresql://user@host:5432/database")
     rows = QUICK_ROWS if asked.quick else ROWS
-    with Server(asked.server) as server:
+    with ExitStack() as stack:
+        address = asked.server or stack.enter_context(own_postgres()).address
+        server = stack.enter_context(Server(address))
         found = rounds(server, rows, 1 if asked.quick else 3)
     about = f"upserts of {rows:,} rows of four columns to PostgreSQL, best of {len(next(iter(found.values())))}"
     return conclude("postgres_upsert", about, verdicts(found, rows), {"seconds": found}, quick=asked.quick)

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGCONT, SIGKILL
@@ -19,11 +20,11 @@ from confluent_kafka import Producer
 
 from chaos.judging import Rows, Verdict, differing
 from chaos.orders import NAMED_ERROR
-from chaos.processes import is_stopped, wait_until
+from chaos.processes import is_stopped, wait_until, workers_of
 from chaos.servers.flow import BOUND, MINUTE, Places
 from chaos.servers.outlets import Server
 from chaos.stage import finish, last_error, start
-from chaos.trials import Trial
+from chaos.trials import IN_THE_END, Trial
 from strandline.model.time import Instant, Span
 from tests.sinks.kafka.broker import new_topic
 from tests.sinks.kafka.reader import Seen, read, reading
@@ -101,11 +102,26 @@ class Between:
                 trial.amiss = "" if ended == 0 else f"the driver ended with {ended}: {last_error(self.folder)}"
                 self._judged(trial, whole=True)
 
+    def kill_workers(self, count: int) -> None:
+        """Kill one of Spark's workers while a driver runs; its task is tried again."""
+        for number in range(count):
+            self.send()
+            driver = self._start()
+            wait_until(lambda driver=driver: driver.poll() is not None or bool(workers_of(driver.pid)))  # type: ignore[misc]
+            time.sleep(0.3 * number)
+            for worker in workers_of(driver.pid)[:1]:
+                with suppress(ProcessLookupError):
+                    os.kill(worker, SIGKILL)
+            ended = finish(driver)
+            trial = Trial(fault="SIGKILL of a worker", how=HOW, what=f"{0.3 * number:.1f} s after the first one came")
+            trial.amiss = "" if ended == 0 else f"the driver ended with {ended}: {last_error(self.folder)}"
+            self._judged(trial, whole=True)
+
     def finish(self) -> None:
         """Let the flow come to its end, and see what is there."""
         self.send()
         ended = finish(self._start())
-        trial = Trial(fault="in the end", how=HOW)
+        trial = Trial(fault=IN_THE_END, how=HOW)
         trial.amiss = "" if ended == 0 else f"it ended with {ended}: {last_error(self.folder)}"
         self._judged(trial, whole=True)
 
@@ -188,6 +204,7 @@ def fire_at_drivers(
     with reading(kafka.address, places.copies) as seen:
         between = Between(folder, places, (kafka, postgres), note, seen)
         between.kill(("committed", "publishing") if quick else POINTS * 3)
+        between.kill_workers(1 if quick else 8)
         between.wake(("publishing",) if quick else ("stepped", "committed", "publishing", "published"))
         between.kill_servers(("committed",) if quick else ("read", "committed", "publishing"))
         between.finish()

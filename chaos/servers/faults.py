@@ -20,7 +20,7 @@ from chaos.processes import is_stopped, wait_until
 from chaos.servers.outlets import Outlet
 from chaos.servers.publisher import committed, start
 from chaos.servers.ticks import amounts_to
-from chaos.trials import Trial
+from chaos.trials import IN_THE_END, Trial
 from tests.proxy import Proxy
 
 FURTHER: Final = 2  # ticks that a publisher is to publish if nothing happens to it
@@ -59,7 +59,7 @@ class Fire:
     def finish(self) -> Verdict:
         """Publish what was not, and see what is there."""
         ended = next((0 for _ in range(TRIES) if self.publish(self.head + 1) == 0), NAMED_ERROR)
-        trial = Trial(fault="in the end", how=self.outlet.name, amiss="" if ended == 0 else self._last_words())
+        trial = Trial(fault=IN_THE_END, how=self.outlet.name, amiss="" if ended == 0 else self._last_words())
         return self.judged(trial, whole=True).verdict
 
     def _last_words(self) -> str:
