@@ -22,9 +22,12 @@ MEASURED := engine thousand_events hot_keys memory great_state latency slow_sink
 # The tests of what lies outside the inner rings, where Java or servers may be needed.
 OUTSIDE := $(addprefix tests/,spark sinks sources clients operations cli test_servers.py)
 
+# Two processes, each given one test at a time in the order that tests/conftest.py makes: the longest first.
+SHARED := -n 2 --dist load --maxschedchunk 1
+
 # What the tests of the long lane say, into a file of this name: $(call prove,name,which tests)
 prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
-	STRANDLINE_LANE=prove $(PYTEST) --no-header -q -n 2 --dist loadgroup --no-loadscope-reorder -m "" $(2) \
+	STRANDLINE_LANE=prove $(PYTEST) --no-header -q $(SHARED) -m "" $(2) \
 	| sed "/^bringing up nodes/d"; } | tee $(RESULTS)/$(1).txt
 
 .PHONY: help demo test check style types bench chaos docs prove laws flows lock format clean soak
@@ -37,7 +40,7 @@ demo: $(READY) ## Run a flow on Spark, kill it in the middle, and see that nothi
 
 test: style types ## Everything CI runs: check, plus the laws and what needs Spark, Kafka, PostgreSQL, Redis (minutes)
 	@tools/servers || echo "Tests that need a server which is not there are skipped, and say so."
-	$(OFTEN) $(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder --durations 15 -m "not prove"
+	$(OFTEN) $(PYTEST) $(SHARED) --durations 15 -m "not prove"
 
 check: style types ## Style, types, import rings, fast tests: no JVM, under two minutes
 	$(PYTEST) -n 2 -q

@@ -55,14 +55,12 @@ def redis() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long goes first, and the short tests fill the gaps at the end; a file that needs Spark stays together.
+    """What takes long goes first, and the short tests fill the gaps at the end.
 
     What needs a broker is slow: to start one takes seconds, and a JVM.
     """
     items.sort(key=lambda item: (item.path.parent.name != "spark", item.path.parent.name != "laws"))
     for item in items:
-        if item.path.parent.name == "spark":
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 

@@ -17,25 +17,19 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 import strandline as sl
+from tests.servers import own_kafka
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TOPICS = ("orders", "orders-late", "orders-rejected", "revenue", "paid")
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def broker(kafka: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The examples name their topics, so each test begins without them."""
-    monkeypatch.setenv("KAFKA", kafka)
-    remove(kafka)
-    yield kafka
-    remove(kafka)
-
-
-def remove(servers: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    there = [topic for topic in TOPICS if topic in admin.list_topics(timeout=30).topics]
-    for answer in admin.delete_topics(there).values() if there else ():
-        answer.result(30)
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """One of the test's own: the examples name their topics, and another test may run beside this one."""
+    with own_kafka() as own:
+        monkeypatch.setenv("KAFKA", own.address)
+        yield own.address
 
 
 def produce(servers: str, orders: list[dict[str, Any] | bytes]) -> None:

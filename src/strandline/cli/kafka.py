@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Final, Literal
@@ -59,16 +59,18 @@ def start(
     broker = Broker.start(
         place, port=PORT if port is None and not there else _checked(port), owner=owner, say=_tell
     )  # fmt: skip
-    out.print(Text(f"Kafka {KAFKA} {'runs already' if ran else 'answers'} at {broker.address}"), soft_wrap=True)
-    for word, said in (
-        ("process", f"{broker.process.pid}" + ("" if ran else f", after {time.monotonic() - began:.1f} s")),
-        ("folder", f"{place} (data, settings, broker.log)"),
-        ("in a flow", f'sl.Kafka("{broker.address}")'),
-        ("to stop it", "Ctrl-C" if foreground and not ran else f"strandline kafka stop{_named(folder)}"),
-    ):
-        out.print(Text(f"  {word + ':':<12}{said}"), soft_wrap=True)
-    if foreground and not ran:
-        _stay(broker)
+    stays = foreground and not ran
+    with _stopped_by_an_interrupt(broker) if stays else nullcontext():
+        out.print(Text(f"Kafka {KAFKA} {'runs already' if ran else 'answers'} at {broker.address}"), soft_wrap=True)
+        for word, said in (
+            ("process", f"{broker.process.pid}" + ("" if ran else f", after {time.monotonic() - began:.1f} s")),
+            ("folder", f"{place} (data, settings, broker.log)"),
+            ("in a flow", f'sl.Kafka("{broker.address}")'),
+            ("to stop it", "Ctrl-C" if stays else f"strandline kafka stop{_named(folder)}"),
+        ):
+            out.print(Text(f"  {word + ':':<12}{said}"), soft_wrap=True)
+        if stays:
+            _stay(broker)
 
 
 @app.command()
@@ -195,14 +197,19 @@ def _cluster(servers: str | None, folder: Path | None) -> Cluster:
     return Cluster(broker.address)
 
 
-def _stay(broker: Broker) -> None:
+@contextmanager
+def _stopped_by_an_interrupt(broker: Broker) -> Iterator[None]:
     try:
-        while not broker.process.ended(LOOK_EVERY):
-            pass
-        raise RunError("The broker has ended.", fix=f"Its log may say why: {broker.log}.")
+        yield
     except KeyboardInterrupt:
         _tell("Stopping the broker.")
         broker.stop()
+
+
+def _stay(broker: Broker) -> None:
+    while not broker.process.ended(LOOK_EVERY):
+        pass
+    raise RunError("The broker has ended.", fix=f"Its log may say why: {broker.log}.")
 
 
 def _list(cluster: Cluster) -> None:

@@ -144,6 +144,6 @@ def require_no_loss(progress: Progress | None, target: Target) -> None:
         raise SinkError(
             f"The topic of {target} has {there}, but tick {last.tick} was published to it: the group's offset expired "
             "(offsets.retention.minutes), or topic or group were deleted.",
-            fix=f"Look at what the topic holds. {ACKNOWLEDGE.capitalize()} to go on with tick {last.tick + 1}, and leave the "
-            "topic as it is.",
+            fix=f"Look at what the topic holds. To go on with tick {last.tick + 1}, and leave the topic as it is, "
+            f"{ACKNOWLEDGE}.",
         )
