@@ -5,6 +5,7 @@ The model knows nothing of Spark; so what starts it stands here, outside of the 
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Sequence
@@ -97,7 +98,11 @@ class Flow(model.Flow):
         )
         run = Run(self.name, start, restarts)
         run.begin()
-        return run.wait() if wait else run
+        if not wait:
+            return run
+        for note in run.notes:  # who waits cannot ask for them
+            logging.getLogger("strandline").warning("%s", note)
+        return run.wait()
 
 
 class Run:

@@ -19,7 +19,7 @@ def test_neither_text_nor_bytes_of_a_description_hold_the_value(monkeypatch: pyt
 
 @pytest.mark.parametrize(
     "name",
-    ["sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret", "basic.auth.credentials", "token"],
+    ["sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret", "basic.auth.credentials", "token", "azure_storage_account_key", "X-Functions-Key", "apikey", "sig"],
 )  # fmt: skip
 def test_what_should_be_a_secret_may_not_stand_openly_and_is_not_repeated(name: str) -> None:
     with pytest.raises(sl.DescriptionError, match="stands openly") as refused:

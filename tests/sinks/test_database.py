@@ -109,13 +109,18 @@ def test_every_value_reads_back(kind: str, table: pl.DataFrame, tmp_path_factory
 
 
 def test_names_are_quoted(base: Base) -> None:
-    names = ('a "b"', "select", "x; drop table y --")
+    names = ('a "b"', "select", "x; drop table y --", "%", "%s%%(n)s")
     schema = Schema(tuple((name, Schema.of("x bigint")["x"]) for name in names))
     target = replace(CHANGES, schema=schema, key=names[:1])
-    sink = base.sink('to"tals')
-    publish(sink, target, [(1, 2, 3, "upsert")], [(1, 5, 6, "upsert")])
-    publish(sink, target, [(1, None, None, "delete"), (2, 2, 2, "upsert")], first=3)
-    assert base.ask('SELECT * FROM "to""tals"') == [(2, 2, 2, 3)]
+    sink = base.sink('to"tals%s')
+    publish(sink, target, [(1, 2, 3, 4, 5, "upsert")], [(1, 5, 6, 7, 8, "upsert")])
+    publish(
+        sink,
+        target,
+        [(1, None, None, None, None, "delete"), (2, 2, 2, 2, 2, "upsert"), (None, 1, 1, 1, 1, "upsert")],
+        first=3,
+    )
+    assert base.ask('SELECT * FROM "to""tals%s" ORDER BY 2 DESC') == [(2, 2, 2, 2, 2, 3), (None, 1, 1, 1, 1, 3)]
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from strandline.clients.secrets import hide, revealed
+from strandline.clients.secrets import hide, reveal, revealed
 from strandline.errors import DescriptionError, RunError, told
 from strandline.model.secrets import Secret, checked_options
 
@@ -52,9 +53,10 @@ class Cluster:
 
     def said(self, error: BaseException | str) -> str:
         """What a client said, without secrets."""
-        secrets = [
-            value for name, value in revealed(self.options).items() if isinstance(dict(self.options)[name], Secret)
-        ]
+        secrets = []
+        for _, value in self.options:
+            with suppress(RunError):  # one that is gone cannot stand there
+                secrets += [reveal(value)] if isinstance(value, Secret) else []
         return hide(str(error), secrets)
 
 

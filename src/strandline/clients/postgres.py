@@ -27,8 +27,13 @@ DEFAULTS: Final = {
     "connect_timeout": ("PGCONNECT_TIMEOUT", "10"),
     "target_session_attrs": ("PGTARGETSESSIONATTRS", "read-write"),  # of several hosts the one that can be written
     "fallback_application_name": ("PGAPPNAME", "strandline"),
+    # A server that is gone without a word is noticed within half a minute, not the hours that systems take.
+    "keepalives_idle": ("", "10"),
+    "keepalives_interval": ("", "5"),
+    "keepalives_count": ("", "3"),
+    "tcp_user_timeout": ("", "30000"),
 }
-"""Settings of a connection where neither the user nor the environment says another."""
+"""Settings of a connection where neither the user nor the environment (the variable, if there is one) says another."""
 LEAST_VERSION: Final = 15
 """The first release in which null can be a key (UNIQUE NULLS NOT DISTINCT)."""
 _SECRET: Final = re.compile(r"password|secret|token", re.IGNORECASE)

@@ -181,7 +181,7 @@ class RegistryClient:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _said(self, answer: httpx.Response) -> str:
-        return hide(f"{answer.status_code} {answer.text[:300]}".strip(), self._secrets)
+        return f"{answer.status_code} {hide(answer.text, self._secrets)[:300]}".strip()
 
 
 def _http(registry: Registry) -> httpx.Client:

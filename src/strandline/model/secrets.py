@@ -10,7 +10,9 @@ from typing import Final, Literal
 from strandline.errors import DescriptionError, did_you_mean, told
 
 _SECRET: Final = re.compile(
-    r"password|passwd|secret|token|credential|jaas|private\.?key|key\.pem|\bkey\.string", re.IGNORECASE
+    r"^(?!.*\.(url|file|location)$).*(password|passwd|secret|token|credential|jaas|private\.?key|key\.pem|\bkey\.string)"
+    r"|(account|access|sas|api|subscription|functions|shared)[-_.]?key(?!_?id)|^(key|sig|signature|code)$",
+    re.IGNORECASE,
 )
 
 

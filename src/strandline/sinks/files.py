@@ -180,6 +180,7 @@ class LoggedFiles:
         with folder.told(self.target):
             self.snapshot = filelog.follow(self.storage, self.snapshot)
             if judge_marker(self.snapshot.marker, delivery, self.target) == "skip":
+                self.target = self.target.once_published
                 return SKIPPED
         tables = list(delivered_tables(self.target, delivery))
         data = FORMATS[self.owner.format].encode(tables, self.owner.schema)

@@ -73,8 +73,7 @@ class PostgresPublisher:
 
         with self.lock, self._told("written"):
             receipt = self.session.run(work)
-        if not receipt.skipped:
-            self.target = self.target.once_published
+        self.target = self.target.once_published
         return receipt
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ _COLUMNS: Final = sql.SQL(
     "flow text NOT NULL, sink text NOT NULL, table_name text NOT NULL, incarnation text NOT NULL, tick bigint NOT NULL, "
     "digest text NOT NULL, PRIMARY KEY (flow, sink, table_name)"
 )
-_OWN: Final = sql.SQL("flow = %s AND sink = %s AND table_name = %s")
+_OWN: Final = sql.SQL("flow = {} AND sink = {} AND table_name = {}")
 _NEVER: Final = -1
 
 
@@ -25,6 +25,8 @@ class PostgresMarker(TableMarker[Cursor]):
     def __init__(self, table: Named, target: Target) -> None:
         super().__init__(table.name, target)
         self.place = Named(table.schema, MARKERS)
+        # Values stand in the statements: beside parameters, a % in a name would be taken for the place of one.
+        self._own = _OWN.format(*map(sql.Literal, self.identity))
 
     def make(self, cursor: Cursor) -> None:
         """Make the table of markers, if it is not there. IF NOT EXISTS would ask for a right that is not needed then."""
@@ -47,25 +49,29 @@ class PostgresMarker(TableMarker[Cursor]):
         moved in the same transaction, or gone with it.
         """
         cursor.execute(
-            sql.SQL("INSERT INTO {} VALUES (%s, %s, %s, '', %s, '') ON CONFLICT DO NOTHING").format(self.place.quoted),
-            (*self.identity, _NEVER),
+            sql.SQL("INSERT INTO {} VALUES ({}, {}, {}, '', {}, '') ON CONFLICT DO NOTHING").format(
+                self.place.quoted, *map(sql.Literal, (*self.identity, _NEVER))
+            )
         )
         return self._found(cursor, sql.SQL("FOR UPDATE"))
 
     def move(self, cursor: Cursor, delivery: Delivery) -> None:
         """Say that the table shows a delivery."""
         cursor.execute(
-            sql.SQL("UPDATE {} SET incarnation = %s, tick = %s, digest = %s WHERE {}").format(self.place.quoted, _OWN),
-            (delivery.incarnation, delivery.tick, delivery.digest, *self.identity),
+            sql.SQL("UPDATE {} SET incarnation = {}, tick = {}, digest = {} WHERE {}").format(
+                self.place.quoted, *map(sql.Literal, (delivery.incarnation, delivery.tick, delivery.digest)), self._own
+            )
         )
 
     def forget(self, cursor: Cursor) -> None:
         """Remove the markers of all sinks in the table."""
-        cursor.execute(sql.SQL("DELETE FROM {} WHERE table_name = %s").format(self.place.quoted), (self.table,))
+        cursor.execute(
+            sql.SQL("DELETE FROM {} WHERE table_name = {}").format(self.place.quoted, sql.Literal(self.table))
+        )
 
     def _found(self, cursor: Cursor, locking: sql.SQL) -> Marker | None:
         question = sql.SQL("SELECT incarnation, tick, digest FROM {} WHERE {} {}")
-        found = cursor.execute(question.format(self.place.quoted, _OWN, locking), self.identity).fetchone()
+        found = cursor.execute(question.format(self.place.quoted, self._own, locking)).fetchone()
         if found is None or found[1] == _NEVER:
             return None
         return Marker(incarnation=found[0], tick=found[1], digest=found[2])

@@ -41,6 +41,7 @@ _ROOM_FOR_MANY: Final = 64 * 1024 * 1024
 _ROOM: Final = (
     "SELECT set_config('work_mem', greatest(pg_size_bytes(current_setting('work_mem')), %s) / 1024 || 'kB', true)"
 )
+_DELETE: Final = sql.Literal(DELETE)
 _STAGED: Final = sql.Identifier("pg_temp", "strandline_staged")
 
 Names = Iterable[str]
@@ -137,11 +138,13 @@ class KeyedTable(Table):
         count = self._copy(cursor, _STAGED, self._in_order(tables, nulls), own_format(delivered))
         if count >= MANY:  # how many there are, the planner sees from the size of the table; ANALYZE would tell no more
             cursor.execute(_ROOM, (_ROOM_FOR_MANY,))
-        cursor.execute(self._merge(), {"tick": tick, "delete": DELETE})
+        # Values stand in the statements: beside parameters, a % in a name would be taken for the place of one.
+        now = sql.Literal(tick)
+        cursor.execute(self._merge(now))
         for null in sorted(nulls):
-            cursor.execute(self._delete(null), {"tick": tick, "delete": DELETE})
+            cursor.execute(self._delete(null, now))
         if nulls:
-            cursor.execute(self._upsert(), {"tick": tick, "delete": DELETE})
+            cursor.execute(self._upsert(now))
         return count
 
     def taken_over(self, cursor: Cursor) -> None:
@@ -164,61 +167,63 @@ class KeyedTable(Table):
         if oid_of(cursor, place) is None:
             columns = sql.SQL('"table" text PRIMARY KEY, flow text NOT NULL, sink text NOT NULL')
             cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(place.quoted, columns))
-        question = sql.SQL('SELECT flow, sink FROM {} WHERE "table" = %s').format(place.quoted)
-        claimed = cursor.execute(question, (self.named.name,)).fetchone()
+        table, flow, sink = map(sql.Literal, (self.named.name, self.target.flow, self.target.sink))
+        question = sql.SQL('SELECT flow, sink FROM {} WHERE "table" = {}').format(place.quoted, table)
+        claimed = cursor.execute(question).fetchone()
         require_claim(self.named.name, self.target, claimed and (claimed[0], claimed[1]), new=new)
         cursor.execute(
             sql.SQL(
-                'INSERT INTO {} VALUES (%s, %s, %s) ON CONFLICT ("table") DO UPDATE SET flow = excluded.flow, '
+                'INSERT INTO {} VALUES ({}, {}, {}) ON CONFLICT ("table") DO UPDATE SET flow = excluded.flow, '
                 "sink = excluded.sink"
-            ).format(place.quoted),
-            (self.named.name, self.target.flow, self.target.sink),
+            ).format(place.quoted, table, flow, sink)
         )
 
     def _in_order(self, tables: Iterable[pl.DataFrame], nulls: set[tuple[bool, ...]]) -> Iterator[pl.DataFrame]:
         """The tables, each sorted by key, so that neighbours are written together; and which parts of keys are null."""
         by = [name for name in self.target.key if self.target.schema[name].is_scalar]
         for table in tables:
+            _require_no_nul(table.select(by), self.target)
             found = table.select(pl.col(self.target.key).is_null()).filter(pl.any_horizontal(pl.all()))
             nulls.update(found.unique().rows())
             yield table.sort(by) if by else table
 
-    def _merge(self) -> sql.Composed:
+    def _merge(self, now: sql.Literal) -> sql.Composed:
         """Do all changes of which no part of the key is null."""
         key, values = self.target.key, [name for name in self.values if name not in self.target.key]
         sets = [sql.SQL("{} = staged.{}").format(sql.Identifier(name), sql.Identifier(name)) for name in values]
         return sql.SQL(
             "MERGE INTO {table} AS kept USING (SELECT * FROM {staged} WHERE {known}) AS staged ON {same} "
-            "WHEN MATCHED AND kept.{tick} > %(tick)s THEN DO NOTHING "
-            "WHEN MATCHED AND staged.{op} = %(delete)s THEN DELETE "
+            "WHEN MATCHED AND kept.{tick} > {now} THEN DO NOTHING "
+            "WHEN MATCHED AND staged.{op} = {delete} THEN DELETE "
             "WHEN MATCHED THEN UPDATE SET {sets} "
-            "WHEN NOT MATCHED AND staged.{op} <> %(delete)s THEN INSERT ({columns}) VALUES ({values}, %(tick)s)"
+            "WHEN NOT MATCHED AND staged.{op} <> {delete} THEN INSERT ({columns}) VALUES ({values}, {now})"
         ).format(
             table=self.named.quoted, staged=_STAGED, tick=sql.Identifier(TICK), op=sql.Identifier(OP),
             known=_all(sql.SQL("{} IS NOT NULL").format(sql.Identifier(name)) for name in key),
             same=self._same([False] * len(key)), columns=_listed(self.columns),
-            sets=sql.SQL(", ").join([*sets, sql.SQL("{} = %(tick)s").format(sql.Identifier(TICK))]),
-            values=sql.SQL(", ").join(sql.Identifier("staged", name) for name in self.values),
+            sets=sql.SQL(", ").join([*sets, sql.SQL("{} = {}").format(sql.Identifier(TICK), now)]),
+            values=sql.SQL(", ").join(sql.Identifier("staged", name) for name in self.values), now=now, delete=_DELETE,
         )  # fmt: skip
 
-    def _upsert(self) -> sql.Composed:
+    def _upsert(self, now: sql.Literal) -> sql.Composed:
         """Put rows with a null in their key in the place of others; a join knows no equal nulls, the index does."""
         changed = [sql.Identifier(name) for name in (*self.values, TICK) if name not in self.target.key]
         some = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(sql.Identifier(name)) for name in self.target.key)
         return sql.SQL(
-            "INSERT INTO {table} AS kept ({columns}) SELECT {values}, %(tick)s FROM {staged} "
-            "WHERE {op} <> %(delete)s AND ({some}) ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE kept.{tick} <= excluded.{tick}"
+            "INSERT INTO {table} AS kept ({columns}) SELECT {values}, {now} FROM {staged} "
+            "WHERE {op} <> {delete} AND ({some}) ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE kept.{tick} <= excluded.{tick}"
         ).format(
             table=self.named.quoted, columns=_listed(self.columns), values=_listed(self.values), staged=_STAGED,
             op=sql.Identifier(OP), some=some, key=_listed(self.target.key), tick=sql.Identifier(TICK),
-            sets=sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(name, name) for name in changed),
+            sets=sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(name, name) for name in changed), now=now,
+            delete=_DELETE,
         )  # fmt: skip
 
-    def _delete(self, nulls: Sequence[bool]) -> sql.Composed:
+    def _delete(self, nulls: Sequence[bool], now: sql.Literal) -> sql.Composed:
         """Delete by keys of which just these parts are null; IS NOT DISTINCT FROM would find no index."""
         return sql.SQL(
-            "DELETE FROM {} AS kept USING {} AS staged WHERE staged.{} = %(delete)s AND kept.{} <= %(tick)s AND {}"
-        ).format(self.named.quoted, _STAGED, sql.Identifier(OP), sql.Identifier(TICK), self._same(nulls))
+            "DELETE FROM {} AS kept USING {} AS staged WHERE staged.{} = {} AND kept.{} <= {} AND {}"
+        ).format(self.named.quoted, _STAGED, sql.Identifier(OP), _DELETE, sql.Identifier(TICK), now, self._same(nulls))
 
     def _same(self, nulls: Sequence[bool]) -> sql.Composed:
         return _all(
@@ -227,6 +232,16 @@ class KeyedTable(Table):
             )
             for name, null in zip(self.target.key, nulls, strict=True)
         )
+
+
+def _require_no_nul(keys: pl.DataFrame, target: Target) -> None:
+    """SinkError for a key with the character NUL: what stands for it (`nul=`) may make one key of two."""
+    for key in keys.select(pl.col(pl.String)):
+        if key.str.contains("\0", literal=True).any():
+            raise SinkError(
+                f"The column {key.name!r}, a key of {target}, holds the character NUL, which PostgreSQL cannot keep in text.",
+                fix="Take it out of what comes, with .with_column(): replace(column, chr(0), '').",
+            )
 
 
 def _all(conditions: Iterable[sql.Composed]) -> sql.Composed:

@@ -66,8 +66,7 @@ class SqlitePublisher:
         """Write the rows of a tick and its marker, once."""
         with self.lock, self._told("written"), self._transaction() as cursor:
             receipt = publish_tick(cursor, self.table, self.table_marker, self.target, delivery)
-        if not receipt.skipped:
-            self.target = self.target.once_published
+        self.target = self.target.once_published
         return receipt
 
     def close(self) -> None:

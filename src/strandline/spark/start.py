@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -49,6 +49,8 @@ class Start:
     drop: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
     """What whoever starts the run should know."""
+    began_at: int | None = None
+    """The head at the first start; -1 where there was none."""
 
     def driver(self, restarts: int) -> Driver:
         """A driver that goes on from the head; it has looked at everything that can be known before the start."""
@@ -68,9 +70,21 @@ class Start:
             flow = resolved(spark, as_batch(self.flow) if self.options.until == "end" else self.flow)
             head = self._require_fitting(spark, flow, storage)
             restarts = max(restarts, 0 if head is None else head.restarts + 1)
+            self._forget_what_was_acknowledged(head)
             driver = self._made(spark, flow, storage, restarts=restarts, began=began)
         self.notes += [note for note in driver.publishing.notes() if note not in self.notes]
+        if self.began_at is None:
+            begun = Manifests(storage).head()
+            self.began_at = -1 if begun is None else begun.number
         return driver
+
+    def _forget_what_was_acknowledged(self, head: Manifest | None) -> None:
+        """What is acknowledged is what is found at the start: what targets lose later, a restart must not pass over.
+
+        Behind the next tick but one, the first that was made here is published.
+        """
+        if self.began_at is not None and head is not None and head.number > self.began_at + 1:
+            self.options = replace(self.options, acknowledged=False)
 
     def _made(self, spark: SparkSession, flow: Flow, storage: Storage, *, restarts: int, began: Span) -> Driver:
         if self.from_savepoint is None:

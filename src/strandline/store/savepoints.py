@@ -164,7 +164,8 @@ def left_by_restores(names: Iterable[str], head: int) -> list[str]:
 def _unpublished(record: SinkRecord, sink: str, kept: Manifest, head: Manifest | None) -> SinkRecord:
     """What of a savepoint's rows for a sink the head says is perhaps not yet published."""
     there = {} if head is None else {(p.tick, p.digest) for p in _waiting(head, sink)}
-    pending = tuple(p for p in _waiting(kept, sink) if head is None or (p.tick, p.digest) in there)
+    waiting = (p for p in _waiting(kept, sink) if head is None or (p.tick, p.digest) in there)
+    pending = tuple(replace(p, after=None) for p in waiting)  # what was before them was of another incarnation
     return SinkRecord(digest=_NOTHING, pending=pending)
 
 

@@ -239,12 +239,11 @@ def test_after_a_run_that_ended_well_nothing_is_sent_again_however_late(url: str
 
 def test_going_back_to_a_savepoint_calls_nobody_until_it_is_acknowledged(url: str, payments: Payments) -> None:
     back = replace(TARGET, incarnation="two", restored_from="one")
-    refused = publisher(url, back)
     with pytest.raises(SinkError, match="went back to a savepoint"):
-        refused.publish(delivery(back, 3, ("a", 1)))
+        publisher(url, back)
     again = publisher(url, replace(back, acknowledged=True))
     again.publish(delivery(back, 3, ("a", 1)))
-    restarted = publisher(url, back)
+    restarted = publisher(url, replace(back, restored_from=None))  # of which only the first manifest of it tells
     restarted.publish(replace(delivery(back, 4, ("a", 2)), after=3))
     assert payments.charged() == [("a", 1), ("a", 2)]
 

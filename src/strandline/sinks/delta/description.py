@@ -124,7 +124,7 @@ class DeltaPublisher:
         self.lock = threading.Lock()  # the driver publishes from other threads than the one that prepared
         with self._told("opened"):
             self.table = self._opened()
-            self.writes.check(self.table)
+            self.writes.check(self.table, self.sink.partition_by)
             self.transactions.require_own_rows(self.table)
             own_marker(self.transactions.read(self.table), target)
             self.notes: Sequence[str] = self.transactions.weaknesses(self.table)

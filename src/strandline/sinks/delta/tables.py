@@ -7,6 +7,7 @@ microseconds, also inside of arrays and structs. In a key -0.0 is 0.0.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -41,8 +42,8 @@ class Appended:
 
         return deltalake.Schema.from_arrow(_arrow(self.empty.select(list(self.columns)), self.columns).schema)
 
-    def check(self, table: DeltaTable) -> None:
-        """SinkError with all that differs from the columns that are delivered, if anything does."""
+    def check(self, table: DeltaTable, partition_by: Sequence[str] = ()) -> None:
+        """SinkError with all that differs from what is delivered, if anything does; one may leave out how it is divided."""
         found = {field.name: _type_text(field.type) for field in table.schema().fields}
         wanted = {field.name: _type_text(field.type) for field in self.schema.fields}
         wrong = [f"{name!r} is missing" for name in wanted if name not in found]
@@ -52,6 +53,9 @@ class Appended:
             for name, kind in wanted.items()
             if name in found and found[name] != kind
         ]
+        divided = table.metadata().partition_columns
+        if partition_by and list(partition_by) != divided:
+            wrong.append(f"it is divided by {divided or 'nothing'}, not by {list(partition_by)}")
         if wrong:
             raise SinkError(
                 f"The Delta table does not fit {self.target}: {'; '.join(wrong)}.",
@@ -104,7 +108,10 @@ class Merged(Appended):
             commit_properties=commit,
         )  # fmt: skip
         merger = merger.when_matched_delete(deletes).when_matched_update(values, upserts)
+        before = table.version()
         merger.when_not_matched_insert(values, upserts).execute()
+        if table.version() == before:  # it changes nothing, and is no commit: but the marker must move
+            super().write(table, rows.clear(), commit)
 
     def _same_key(self) -> str:
         """Null is a key; the brackets are needed, for AND would bind closer."""

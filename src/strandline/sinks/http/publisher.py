@@ -44,6 +44,7 @@ class HttpPublisher:
     """A server, open for deliveries. What was delivered is known within this run, and after one that ended well."""
 
     def __init__(self, sink: HttpSink, target: Target, *, now: Callable[[], Instant] | None = None) -> None:
+        _require_not_gone_back(target)
         self.sink, self.target, self.now = sink, target, now or _now
         self.lock = threading.Lock()
         self.marker = target.last
@@ -51,6 +52,9 @@ class HttpPublisher:
         self.acknowledged = target.acknowledged  # of all ticks that were there at the start, not of the first alone
         self.attempted: tuple[int, Instant] | None = None
         secrets = [reveal(value) for _, value in sink.headers if isinstance(value, Secret)]
+        secrets += [
+            part for secret in secrets for part in secret.split()[1:]
+        ]  # a server may name a token without its kind
         self.sender = Sender(sink, _client(sink), secrets, now=self.now)
 
     @property
@@ -67,7 +71,6 @@ class HttpPublisher:
         with self.lock:
             if judge_marker(self.marker, delivery, self.target, kept=False) == "skip":
                 return SKIPPED
-            self._require_not_gone_back(delivery)
             first_sent = self._first_sent(delivery)
             rows = self._sent(delivery, lambda: self._require_remembered(delivery, first_sent))
             self.marker = Marker.of(delivery)
@@ -97,16 +100,6 @@ class HttpPublisher:
             f"Tick {delivery.tick} of {self.target} may have been sent at {first_sent.text}, more than key_ttl="
             f"{self.sink.key_ttl.text!r} ago: the server may have forgotten its keys, and would act a second time.",
             fix=f"Find out what it has done. If it may act again, {ACKNOWLEDGE}: the tick is sent again, under the same keys.",
-        )
-
-    def _require_not_gone_back(self, delivery: Delivery) -> None:
-        """SinkError for the first calls after going back to a savepoint: under new keys nothing is known again."""
-        target = self.target
-        if target.restored_from is None or target.acknowledged or self.marker is not None or delivery.after is not None:
-            return
-        raise SinkError(
-            f"The flow went back to a savepoint; {target} would call for its rows again, under new keys.",
-            fix=f"Leave this sink out of the flow; or {ACKNOWLEDGE} if the server may act again.",
         )
 
     def _sent(self, delivery: Delivery, require_remembered: Callable[[], None]) -> int:
@@ -208,6 +201,19 @@ def _key_lines(table: pl.DataFrame, columns: Schema) -> list[bytes]:
     if not columns:
         return [b""] * table.height
     return _lines(with_one_zero(table, columns, columns), columns)
+
+
+def _require_not_gone_back(target: Target) -> None:
+    """SinkError where a flow that went back to a savepoint would call: under new keys the server knows nothing again.
+
+    Said before anything of the new incarnation is committed, so that it is said at every start until it is acknowledged.
+    """
+    if target.restored_from is None or target.acknowledged or target.last is not None:
+        return
+    raise SinkError(
+        f"The flow went back to a savepoint; {target} would call for its rows again, under new keys.",
+        fix=f"Leave this sink out of the flow; or {ACKNOWLEDGE} if the server may act again.",
+    )
 
 
 def _client(sink: HttpSink) -> httpx.Client:

@@ -121,8 +121,9 @@ class Sender:
         headers = {self.sink.key_header: call.key}
         with self.client.stream(self.sink.method, self.sink.url, content=call.body, headers=headers) as response:
             status = response.status_code
-            shown = _start_of(response)
-        said = hide(f"{status} {response.reason_phrase}{f', {shown!r}' if shown else ''}", self.secrets)
+            # Hidden before it is cut: of a secret that lies over the edge a part would stay.
+            shown = hide(_text_of(response), self.secrets)[:_SHOWN].strip()
+        said = f"{status} {hide(response.reason_phrase, self.secrets)}{f', {shown!r}' if shown else ''}"
         if status in self.sink.accept or 200 <= status < 300:
             return Answer(fine=True)
         if status in self.sink.retry_on:
@@ -141,8 +142,8 @@ class Sender:
         return None
 
 
-def _start_of(response: httpx.Response) -> str:
-    """The first letters of an answer's text. An answer that is read to its end leaves the connection open for the next call."""
+def _text_of(response: httpx.Response) -> str:
+    """The start of an answer's text. An answer that is read to its end leaves the connection open for the next call."""
     import httpx
 
     read = b""
@@ -151,4 +152,4 @@ def _start_of(response: httpx.Response) -> str:
             read += part
             if len(read) > _READ_AT_MOST:
                 break
-    return read[:_SHOWN].decode("utf-8", "replace").strip()
+    return read[:_READ_AT_MOST].decode("utf-8", "replace")

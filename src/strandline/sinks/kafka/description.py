@@ -96,7 +96,7 @@ class KafkaSink:
         if (format == "avro") != isinstance(registry, Registry):
             raise DescriptionError(
                 f"format={format!r} with registry={told(registry)} does not fit.",
-                fix="Give format='avro' and registry=Registry('http://registry:8081') together, or neither.",
+                fix="Give format='avro' and sl.Kafka(servers, registry='http://registry:8081') together, or neither.",
             )
         for name, value in (
             ("registry", registry), ("cluster", cluster), ("topic", topic), ("key", _columns(key)), ("format", format),

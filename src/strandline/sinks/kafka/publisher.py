@@ -81,6 +81,7 @@ class KafkaPublisher:
                 raise self.taken_over
             start = self._had(delivery)
             if start is None:
+                self.target = self.target.once_published
                 return SKIPPED
             self._patiently(f"published at tick {delivery.tick}", lambda: self._publish(delivery))
         self.target = self.target.once_published

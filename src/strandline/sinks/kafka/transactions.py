@@ -135,7 +135,8 @@ class Transactions:
         chosen: dict[str, Any] = {name: value for name, value in _CHOSEN.items() if name not in given}
         if self.largest is not None and "message.max.bytes" not in given:
             chosen["message.max.bytes"] = self.largest
-            chosen["batch.size"] = min(1_000_000, self.largest)
+            if "batch.size" not in given:
+                chosen["batch.size"] = min(1_000_000, self.largest)
         settings = self.cluster.settings(transactional_id=self.name)
         return Producer(
             {

@@ -105,14 +105,16 @@ class RedisPublisher:
         """
         import redis
 
-        until, pause = time.monotonic() + self.wait / 1_000_000, _FIRST_PAUSE
+        until, pause = None, _FIRST_PAUSE
         while True:
             try:
                 return ask()
             except redis.AuthenticationError as error:  # noqa: PERF203 - it waits for a server
                 self._fail(done, error, "Look at options=: who logs in, and with which password.")
             except (redis.ConnectionError, redis.TimeoutError) as error:
-                left = until - time.monotonic()
+                now = time.monotonic()
+                until = until or now + self.wait / 1_000_000  # from when it was lost, however long it was asked before
+                left = until - now
                 if left <= 0:
                     self._fail(
                         done,
