@@ -25,6 +25,15 @@ def test_when_a_sink_becomes_ten_times_slower_than_the_source_only_the_first_tic
     assert all(4 <= each <= 5.5 for each in slow[1:])
 
 
+def test_where_what_is_counted_gives_few_rows_ticks_grow_again_all_the_same() -> None:
+    admission = Admission(target=Span.of("5s"), limit=200_000)
+    admission.observe(rows=2_000, took=Span.of("10s"), more=True)
+    assert admission.limit == 1_000
+    for _ in range(10):
+        admission.observe(rows=admission.limit // 100, took=Span.of("20ms"), more=True)
+    assert admission.limit > 100_000
+
+
 def test_when_the_sink_is_fast_again_ticks_grow_to_their_target() -> None:
     admission = Admission(target=Span.of("5s"), limit=1_000)
     rows = []

@@ -29,7 +29,7 @@ _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _ANSWER: Final = 10.0  # seconds for one answer
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
-_UNKNOWN: Final = 404
+_UNKNOWN: Final = frozenset({40401, 40402, 40403})  # subject, version, schema
 
 
 class UnknownSchema(Exception):
@@ -106,12 +106,13 @@ class RegistryClient:
         text = schema if isinstance(schema, str) else json.dumps(schema)
         if (subject, text) not in self._ids:
             answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": text})
-            if answer.status_code >= 400:
+            told = _object(answer)
+            if not answer.is_success or "id" not in told:
                 raise RunError(
                     f"The registry takes no schema for {subject!r}: {self._said(answer)}",
                     fix="Mend the schema, or what the registry asks of this subject (its compatibility).",
                 )
-            self._ids[subject, text] = int(answer.json()["id"])
+            self._ids[subject, text] = int(told["id"])
         return self._ids[subject, text]
 
     def close(self) -> None:
@@ -120,14 +121,15 @@ class RegistryClient:
 
     def _found(self, path: str, what: str) -> dict[str, Any]:
         answer = self._ask("GET", path)
-        if answer.status_code == _UNKNOWN:
+        told = _object(answer)
+        if told.get("error_code") in _UNKNOWN:
             raise UnknownSchema(f"the registry does not know {what}")
-        if answer.status_code >= 400:
+        if not answer.is_success or "schema" not in told:  # a wrong path or a proxy: that says nothing of the message
             raise RunError(
                 f"The registry at {self.registry.url} does not tell {what}: {self._said(answer)}",
-                fix="Look at its log; the flow goes on where it was.",
+                fix="See that its url is right, and look at its log; the flow goes on where it was.",
             )
-        return dict(answer.json())
+        return told
 
     def _parsed(self, told: Mapping[str, Any], what: str) -> Any:
         """A schema with all that it refers to."""
@@ -182,6 +184,15 @@ class RegistryClient:
 
     def _said(self, answer: httpx.Response) -> str:
         return f"{answer.status_code} {hide(answer.text, self._secrets)[:300]}".strip()
+
+
+def _object(answer: httpx.Response) -> dict[str, Any]:
+    """What an answer says, if that is an object of JSON; else nothing."""
+    try:
+        told = answer.json()
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def _http(registry: Registry) -> httpx.Client:

@@ -29,14 +29,17 @@ class Admission:
     target: Span
     limit: int = FIRST
 
-    def observe(self, *, rows: int, took: Span) -> None:
-        """Learn from a tick, its publishing included."""
+    def observe(self, *, rows: int, took: Span, more: bool = False) -> None:
+        """Learn from a tick, its publishing included: how many rows it took in, rejected ones too, and whether `more` wait.
+
+        A source may count what gives no rows (gaps in a topic, say): then there are few, although the limit was reached.
+        """
         if not rows or took <= 0:
             return
         able = int(rows * self.target / took)
         if took > self.target:
             # Half of what it took in, not of a limit that it may have been far below: what waits is more by now.
             self.limit = max(able, min(rows, self.limit) // 2)
-        elif 2 * rows >= self.limit:
+        elif more or 2 * rows >= self.limit:
             self.limit = min(max(able, self.limit), 2 * self.limit)
         self.limit = max(LEAST, min(self.limit, GREATEST))

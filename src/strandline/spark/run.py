@@ -19,7 +19,7 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -266,8 +266,8 @@ class Driver:
             write_record(self.storage, manifest, took=took, delivered=delivered)
             reach("recorded", manifest.number)
             self._clean_up(manifest)
-            rows = sum(n for mine in manifest.journal["rows"].values() for n in mine.values())
-            self.admission.observe(rows=rows, took=Span(clock.elapsed() - began))
+            rows, rejected, backlog = (_sum(manifest.journal[name]) for name in ("rows", "rejected", "backlog"))
+            self.admission.observe(rows=rows + rejected, took=Span(clock.elapsed() - began), more=backlog > 0)
             self._limit()
         except BaseException as error:
             self._fail(error)
@@ -319,3 +319,8 @@ def _incarnation(storage: Storage, head: Manifest | None) -> str:
 def _stop(query: StreamingQuery) -> None:
     with suppress(Exception):  # the run is over either way, and says itself why
         query.stop()
+
+
+def _sum(counts: Mapping[str, Mapping[str, int]]) -> int:
+    """Of all partitions of all sources."""
+    return sum(count for mine in counts.values() for count in mine.values())

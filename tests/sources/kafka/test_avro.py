@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -147,6 +148,12 @@ def test_an_id_that_is_unknown_now_may_be_known_later(server: Server) -> None:
     assert decode_avro([message], Schema.of("n int"), asking).refused
     server.add(OLD)
     assert decode_avro([message], Schema.of("n int"), asking).refused == {}
+
+
+def test_an_answer_that_is_not_the_registrys_says_nothing_of_the_message(server: Server) -> None:
+    astray = client(replace(server, url=f"{server.url}/wrong"))
+    with pytest.raises(RunError, match="does not tell the id 1"):
+        decode_avro([wire(1, OLD, {"user": "ann", "n": 1, "gone": ""})], Schema.of("n int"), astray)
 
 
 def test_a_schema_may_refer_to_others(server: Server) -> None:

@@ -26,7 +26,8 @@ _LONGEST: Final = 240
 class Progress:
     """The last transaction of a sink: a delivery, how many of its rows are published, and whether these are all.
 
-    `marker` is None before the first delivery. `before` is the last whole delivery, where this one is not. `owner` is the
+    `marker` is None before the first delivery; `unmarked` says that rows were there already then, and nobody knows whose.
+    `before` is the last whole delivery, where this one is not. `owner` is the
     publisher that committed it, one of a process. A count of rows, and no number of chunks: how large a chunk is may change
     between two runs.
 
@@ -38,6 +39,7 @@ class Progress:
     rows: int = 0
     complete: bool = True
     before: Marker | None = None
+    unmarked: bool = False
 
     @property
     def whole(self) -> Marker | None:
@@ -58,6 +60,7 @@ class Progress:
             "rows": self.rows,
             "complete": self.complete,
         }
+        said |= {"unmarked": True} if self.unmarked else {}
         said |= {name: _said(each) for name, each in (("marker", self.marker), ("before", self.before)) if each}
         return json.dumps(said, separators=(",", ":"))
 
@@ -74,6 +77,7 @@ class Progress:
             return cls(
                 owner=str(said["owner"]), marker=_heard(said.get("marker")), rows=int(said["rows"]),
                 complete=bool(said["complete"]), before=_heard(said.get("before")),
+                unmarked=bool(said.get("unmarked", False)),
             )  # fmt: skip
         except (ValueError, KeyError, TypeError) as error:
             raise SinkError(

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import polars as pl
 
-from strandline.errors import OwnershipError, SinkError
+from strandline.errors import OwnershipError, SinkError, StrandlineError
 from strandline.model.time import Span
 from strandline.sinks.contract import (
     ACKNOWLEDGE,
@@ -32,7 +32,7 @@ from strandline.sinks.kafka.transactions import Transactions
 from strandline.sinks.kafka.waiting import Repeated
 
 T = TypeVar("T")
-_DAY: Final = 86_400.0
+_DAY: Final = 86_400.0  # seconds
 BLOCK: Final = 4_000
 """How many rows become messages at a time."""
 
@@ -54,7 +54,6 @@ class KafkaPublisher:
         self.lock = threading.Lock()
         self.owner = uuid4().hex[:16]
         self.former: str | None = None
-        self.unmarked = False  # rows are there, and no marker says whose
         self.transactions: Transactions | None = None
         self.progress: Progress | None = None
         self.taken_over: Exception | None = None
@@ -81,7 +80,8 @@ class KafkaPublisher:
                 raise self.taken_over
             start = self._had(delivery)
             if start is None:
-                self.target = self.target.once_published
+                if _marker_of(self.progress) is not None:  # else what was acknowledged is still to be gone on from
+                    self.target = self.target.once_published
                 return SKIPPED
             self._patiently(f"published at tick {delivery.tick}", lambda: self._publish(delivery))
         self.target = self.target.once_published
@@ -92,13 +92,14 @@ class KafkaPublisher:
         """Commit the marker once more, as it is: it expires, also while a flow runs that has no rows for this sink."""
         with self.lock:
             try:
-                if self.transactions is not None:
-                    self._tried(self._commit_again)
-            except Unsettled:
-                pass  # the next delivery makes a new producer, and the next renewal uses that
+                if self.transactions is None:
+                    self._tried(self._opened_again)
+                self._tried(self._commit_again)
             except Fenced as error:
                 self._give_up()
                 self.taken_over = self._told_taken_over(str(error))
+            except (Unsettled, StrandlineError):
+                self._give_up()  # the next renewal tries again with a new producer; the next delivery tells what is wrong
 
     def close(self) -> None:
         """Let go of the producer."""
@@ -114,8 +115,9 @@ class KafkaPublisher:
         # Looked at before anybody is fenced: a start that is refused must not stop a run that is not.
         own_marker(_marker_of(self._committed(settled=False)), self.target)
         self._open()
-        self.unmarked = self.unmarked or (self.progress is None and not self.topic.is_empty())
-        self.former = None if self.progress is None else self.progress.owner
+        if self.progress is None:
+            self.progress = Progress(owner=self.owner, unmarked=not self.topic.is_empty())
+        self.former = self.progress.owner
         require_no_loss(self.progress, self.target)
         self._commit_again()
 
@@ -124,13 +126,14 @@ class KafkaPublisher:
         found = self._committed()
         own_marker(_marker_of(found), self.target)
         self._require_not_back(found)
-        self.progress = found
+        self.progress = found or self.progress
         return self.transactions
 
     def _commit_again(self) -> None:
         """Say that this publisher has the topic now, or still, and nothing else."""
         assert self.transactions is not None, "opened before"
-        progress = replace(self.progress or Progress(owner=self.owner), owner=self.owner)
+        assert self.progress is not None, "the first look at the topic leaves one"
+        progress = replace(self.progress, owner=self.owner)
         self.transactions.begin()
         self.transactions.mark(progress)
         self.transactions.commit()
@@ -139,7 +142,9 @@ class KafkaPublisher:
     def _require_not_back(self, found: Progress | None) -> None:
         """SinkError if the marker is behind what this publisher itself has committed."""
         known = self.progress
-        if known is None or known.owner != self.owner or (found is not None and found.place >= known.place):
+        if known is None or known.marker is None or known.owner != self.owner:
+            return
+        if found is not None and found.place >= known.place:
             return
         raise SinkError(
             f"The marker of {self.target} is gone or went back, behind tick {known.place[0]}: the group {self.name!r} or the topic "
@@ -148,21 +153,29 @@ class KafkaPublisher:
         )
 
     def _had(self, delivery: Delivery) -> int | None:
+        assert self.progress is not None, "the first look at the topic leaves one"
         had = rows_before(self.progress, delivery, self.target)
-        if had == 0 and self.unmarked and _marker_of(self.progress) is None:
-            self._require_young(delivery)
+        if had == 0 and self.progress.marker is None:
+            last = self.target.last
+            if last is not None and last.incarnation == delivery.incarnation and delivery.tick <= last.tick:
+                return None  # a run that ended well has published it; that its marker is gone was acknowledged
+            if self.progress.unmarked:
+                self._require_young(delivery)
         return had
 
     def _require_young(self, delivery: Delivery) -> None:
         """SinkError if the first tick of all is so old that its marker may have expired: was it published? Nobody knows."""
-        if self.retention is None or self.target.acknowledged:
+        if self.target.acknowledged:
             return
+        kept = self.retention or Span(
+            int(_DAY * 1_000_000)
+        )  # where the broker does not tell it is not trusted for longer
         age = Span(int(time.time() * 1_000_000) - delivery.now)
-        if age <= self.retention:
+        if age <= kept:
             return
         raise SinkError(
             f"The topic of {self.target} has no marker, and tick {delivery.tick} is older than the broker keeps one "
-            f"(offsets.retention.minutes: {self.retention.text}): nobody can tell whether its rows are in the topic.",
+            f"(offsets.retention.minutes: {kept.text}): nobody can tell whether its rows are in the topic.",
             fix=f"Look into the topic. If they are not there, {ACKNOWLEDGE}, and they are published; else delete them first.",
         )
 

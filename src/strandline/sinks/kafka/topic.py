@@ -22,6 +22,7 @@ T = TypeVar("T")
 _PATIENCE: Final = 0.05
 _NEW: Final = 2.0
 _READERS: Final = 5_000_000
+_LEAST: Final = 1_000_000  # that the client takes for the timeout of a transaction
 _FRAMING: Final = 1024  # a batch of one message is larger than its key and value
 
 
@@ -57,7 +58,7 @@ class Found:
         '55s'
         """
         checks = self.number("transaction.abort.timed.out.transaction.cleanup.interval.ms") or 10_000
-        return Span(max(timeout - max(checks * 1000 - _READERS, 0), timeout // 2))
+        return Span(max(timeout - max(checks * 1000 - _READERS, 0), timeout // 2, _LEAST))
 
     def number(self, name: str) -> int | None:
         """A setting of the topic, or else of the broker."""

@@ -274,7 +274,9 @@ def _registry(format: Format, given: Registry | str | None) -> Registry | None:
     if (format == "avro") != (given is not None):
         raise DescriptionError(
             "Avro needs a registry of schemas." if given is None else f"format={format!r} has no use for a registry.",
-            fix="Give registry='http://host:8081'." if given is None else "Leave registry= out.",
+            fix="Say where it is: sl.Kafka(servers, registry='http://host:8081')."
+            if given is None
+            else "Leave registry= out.",
         )
     return Registry(given) if isinstance(given, str) else given
 
