@@ -22,7 +22,7 @@ from chaos.judging import Rows, Verdict, differing
 from chaos.orders import NAMED_ERROR
 from chaos.processes import is_stopped, wait_until, workers_of
 from chaos.servers.flow import BOUND, MINUTE, Places
-from chaos.servers.outlets import Server
+from chaos.servers.outlets import Server, out_of_order
 from chaos.stage import finish, last_error, start
 from chaos.trials import IN_THE_END, Trial
 from strandline.model.time import Instant, Span
@@ -77,7 +77,8 @@ class Between:
             replaced = finish(self._start())
             trial = Trial(fault="a zombie wakes", how=HOW, what=f"stopped at {point}")
             trial.recovery = time.monotonic() - began
-            os.kill(zombie.pid, SIGCONT)
+            with suppress(ProcessLookupError):  # it may have ended before it came to the point
+                os.kill(zombie.pid, SIGCONT)
             ended = finish(zombie)
             trial.error, trial.told = last_error(self.folder)
             if replaced or ended != NAMED_ERROR:
@@ -94,7 +95,8 @@ class Between:
                 server.kill()
                 again = threading.Thread(target=server.restart)
                 again.start()
-                os.kill(driver.pid, SIGCONT)
+                with suppress(ProcessLookupError):
+                    os.kill(driver.pid, SIGCONT)
                 # It is stopped at that point in every tick.
                 ended = _finish_all_stops(driver)
                 again.join()
@@ -137,6 +139,7 @@ class Between:
         missing = set(self.seen) - set(read(self.places.kafka, self.places.copies))
         if missing:
             trial.amiss += f" {len(missing)} messages were seen, and are gone"
+        trial.amiss += " ".join(out_of_order(self.seen)[:3])
         return self.note(trial)
 
     def _expected(self) -> dict[str, Rows]:
@@ -177,10 +180,13 @@ class Between:
 
 def _finish_all_stops(driver: Any) -> int:
     """Let a driver go on whenever it stops itself, until it ends."""
-    while driver.poll() is None:
-        if is_stopped(driver.pid):
+
+    def over() -> bool:
+        if driver.poll() is None and is_stopped(driver.pid):
             os.kill(driver.pid, SIGCONT)
-        time.sleep(0.05)
+        return driver.poll() is not None
+
+    wait_until(over, every=0.05)
     return finish(driver)
 
 

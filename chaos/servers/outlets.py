@@ -17,6 +17,7 @@ import redis
 from chaos.judging import Rows
 from chaos.servers.ticks import APPENDED, KEYS, UPSERTED, amounts_to
 from strandline.clients.kafka import Cluster
+from strandline.operations.processes import until
 from strandline.sinks.contract import Sink, Target
 from strandline.sinks.database import DatabaseSink
 from strandline.sinks.http.description import HttpSink
@@ -91,9 +92,12 @@ class Topic:
     def watched(self) -> Iterator[Callable[[], list[str]]]:
         with reading(self.server.address, self.topic) as seen:
             yield lambda: [
-                *_out_of_order(seen),
+                *out_of_order(seen),
                 *_gone(seen, read(self.server.address, self.topic, at_least=len(seen))),
             ]
+            final = set(read(self.server.address, self.topic))
+            if not until(lambda: set(seen) == final, within=30.0):
+                raise AssertionError(f"the reader saw {len(seen)} messages, and {len(final)} are there")
 
     def found(self) -> Rows:
         return Counter(_row(each) for each in read(self.server.address, self.topic))
@@ -101,10 +105,10 @@ class Topic:
 
 def _row(seen: Seen) -> tuple[Any, ...]:
     value = json.loads(seen[3] or b"null")
-    return value["k"], value["n"]
+    return value["k"] if "k" in value else value["key"], value["n"]
 
 
-def _out_of_order(seen: Sequence[Seen]) -> list[str]:
+def out_of_order(seen: Sequence[Seen]) -> list[str]:
     """Numbers of one key that do not grow; the same one twice, too."""
     last: dict[str, int] = {}
     wrong = []
@@ -155,7 +159,7 @@ class Table:
             last[0] = max(last[0], newest)
 
         amount = amounts_to(APPENDED, 1).total()
-        with _looking(look):
+        with _looking(look, wrong):
             yield lambda: wrong
 
     def found(self) -> Rows:
@@ -188,7 +192,7 @@ class Entries:
                     wrong.append(f"{key} was {last[key]}, and then {value}")
                 last[key] = value
 
-        with _looking(look):
+        with _looking(look, wrong):
             yield lambda: wrong
 
     def found(self) -> Rows:
@@ -226,14 +230,18 @@ def _text(kind: str, address: str, name: str) -> str:
 
 
 @contextmanager
-def _looking(look: Callable[[], None]) -> Iterator[None]:
-    """Look again and again, in a thread; a server that is away has nothing to show."""
+def _looking(look: Callable[[], None], wrong: list[str]) -> Iterator[None]:
+    """Look again and again, in a thread; a server that is away has nothing to show. What ends the looking is wrong too."""
     done = threading.Event()
 
     def work() -> None:
         while not done.wait(LOOKS_EVERY):
-            with suppress(psycopg.OperationalError, redis.RedisError, OSError):
-                look()
+            try:
+                with suppress(psycopg.OperationalError, redis.RedisError, OSError):
+                    look()
+            except Exception as error:
+                wrong.append(f"nobody looks any more: {error!r}")
+                raise
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
