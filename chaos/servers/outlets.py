@@ -239,7 +239,7 @@ def _looking(look: Callable[[], None], wrong: list[str]) -> Iterator[None]:
             try:
                 with suppress(psycopg.OperationalError, redis.RedisError, OSError):
                     look()
-            except Exception as error:
+            except Exception as error:  # noqa: PERF203 - it is looked again and again
                 wrong.append(f"nobody looks any more: {error!r}")
                 raise
 
