@@ -108,6 +108,7 @@ KEYS = st.one_of(st.none(), st.sampled_from([0.0, 1.0, NAN]))
 TICKS = st.lists(st.lists(st.tuples(KEYS, st.one_of(st.none(), st.integers(0, 3))), max_size=8), max_size=6)
 
 
+@pytest.mark.slow
 @given(TICKS)
 def test_applying_the_changes_of_each_tick_leaves_what_is_shown(
     ticks: list[list[tuple[float | None, int | None]]],

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,6 +85,7 @@ triggers = st.sampled_from([
 ])  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(st.sampled_from(WINDOWS), triggers, st.sampled_from(["accumulating", "retracting"]), two_cuts("5s"))
 def test_without_late_events_batch_cuts_change_no_on_time_pane(
@@ -105,6 +107,7 @@ def test_what_is_late_under_a_coarser_cut_is_late_under_the_finer(window: Window
     assert coarse <= fine
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(st.sampled_from(WINDOWS[:3]), st.sampled_from(["0s", "3s"]), two_cuts("20s"))
 def test_a_window_that_is_missed_under_a_coarser_cut_is_missed_under_the_finer(
@@ -114,6 +117,7 @@ def test_a_window_that_is_missed_under_a_coarser_cut_is_missed_under_the_finer(
     assert coarse <= fine
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(st.sampled_from(WINDOWS), triggers, st.sampled_from(["0s", "3s"]), two_cuts("20s"))
 def test_panes_and_late_events_account_for_every_event_under_every_cut(
@@ -137,6 +141,7 @@ def _windows_of(time: int) -> int:
     return len(range(time // 4_000_000 * 4_000_000, time - 10_000_000, -4_000_000))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(st.sampled_from(WINDOWS), triggers, two_cuts("20s"))
 def test_if_lateness_covers_the_disorder_the_last_pane_of_each_window_is_the_same(

@@ -70,6 +70,7 @@ def _made(text: str, given: Any) -> Any:
     return dataclasses.replace(given, late=made) if option == "late" else made
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(KINDS_OF_WINDOWS, TRIGGERS, st.sampled_from(["0s", "1m"]))
 def test_who_follows_the_fix_of_a_trigger_that_loses_events_is_let_through(
@@ -104,6 +105,7 @@ def steps(events: int, *, late: bool) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @settings(max_examples=100, deadline=None)
 @given(part=st.recursive(BEFORE_THE_CLOSE, composed, max_leaves=4), events=st.integers(3, 20))

@@ -260,6 +260,7 @@ def test_a_file_that_a_dead_publisher_left_is_cleaned_up_and_a_strangers_is_not(
     assert read_files(tmp_path).height == 4
 
 
+@pytest.mark.slow
 def test_the_log_is_not_read_from_its_start(tmp_path: Path) -> None:
     publish(FileSink(tmp_path, layout="log"), *range(230))
     compact(tmp_path, grace=5)

@@ -26,6 +26,7 @@ from strandline.testing.strategies import (
 from tests.lanes import examples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_outermost_trigger_may_be_fixed(kind: type[Trigger]) -> None:
     assert isinstance(find(triggers(kind), lambda _: True), kind)
