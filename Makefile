@@ -28,7 +28,7 @@ SHARED := -n 2 --dist load --maxschedchunk 1
 # What the tests of the long lane say, into a file of this name: $(call prove,name,which tests)
 prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
 	STRANDLINE_LANE=prove $(PYTEST) --no-header -q $(SHARED) -m "" $(2) \
-	| sed "/^bringing up nodes/d"; } | tee $(RESULTS)/$(1).txt
+	| sed -u "/^bringing up nodes/d"; } | tee $(RESULTS)/$(1).txt
 
 .PHONY: help demo test check style types bench chaos docs prove laws flows lock format clean soak
 
