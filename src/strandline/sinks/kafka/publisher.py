@@ -167,9 +167,8 @@ class KafkaPublisher:
         """SinkError if the first tick of all is so old that its marker may have expired: was it published? Nobody knows."""
         if self.target.acknowledged:
             return
-        kept = self.retention or Span(
-            int(_DAY * 1_000_000)
-        )  # where the broker does not tell it is not trusted for longer
+        # Where the broker does not tell how long, it is not trusted for more than a day.
+        kept = self.retention or Span(int(_DAY * 1_000_000))
         age = Span(int(time.time() * 1_000_000) - delivery.now)
         if age <= kept:
             return
