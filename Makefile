@@ -22,11 +22,14 @@ MEASURED := engine thousand_events hot_keys memory great_state latency slow_sink
 # The tests of what lies outside the inner rings, where Java or servers may be needed.
 OUTSIDE := $(addprefix tests/,spark sinks sources clients operations cli test_servers.py)
 
+# Most of the work of the laws: the table of kernel = oracle.
+TABLE := tests/laws/test_agreement_of_kernel_and_oracle.py
+
 # Two processes, each given one test at a time in the order that tests/conftest.py makes: the longest first.
 SHARED := -n 2 --dist load --maxschedchunk 1
 
 # What the tests of the long lane say, into a file of this name: $(call prove,name,which tests)
-prove = { echo "\# make $(1), $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
+prove = { echo "\# make $@, $$(date -u +%F), $$($(RUN) --version), $$(nproc) cores"; \
 	STRANDLINE_LANE=prove $(PYTEST) --no-header -q $(SHARED) -m "" $(2) \
 	| sed -u "/^bringing up nodes/d"; } | tee $(RESULTS)/$(1).txt
 
@@ -70,8 +73,9 @@ docs: $(READY) ## Write the generated pages of docs/ again
 
 prove: laws flows chaos soak bench ## The long lane, outside CI: all of these, many hours; results are committed
 
-laws: $(READY) ## Ten times the examples of every law of the inner rings, freshly drawn (hours; no JVM); writes benchmarks/results/laws.txt
-	@$(call prove,laws,$(addprefix --ignore ,$(OUTSIDE)))
+laws: $(READY) ## Ten times the examples of every law of the inner rings, freshly drawn (hours; no JVM); writes benchmarks/results/{agreement,laws}.txt
+	@$(call prove,agreement,$(TABLE))
+	@$(call prove,laws,$(addprefix --ignore ,$(TABLE) $(OUTSIDE)))
 
 flows: $(READY) ## The same on Spark and with servers: all transcripts, 1,000 drawn flows (hours); writes benchmarks/results/flows.txt
 	@$(OFTEN) $(call prove,flows,$(OUTSIDE))

@@ -1,4 +1,4 @@
-"""What every test shares: Hypothesis profiles, real servers, and tables shown at the end of the run."""
+"""What every test shares: Hypothesis profiles, real servers, and tables shown as they come."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ settings.load_profile(LANE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The servers that tests start belong to the run, not to one of its workers."""
+    """The servers that tests start, and what is told, belong to the run, not to one of its workers."""
     if not hasattr(config, "workerinput"):
         servers.begin()
+        config.pluginmanager.register(Tables(config))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -65,12 +66,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests left with `record_property("table", text)`: it survives xdist, where print() does not."""
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if getattr(report, "when", None) == "call":
-                for name, text in report.user_properties:
-                    if name == "table":
-                        terminalreporter.section(report.nodeid)
-                        terminalreporter.write_line(str(text))
+class Tables:
+    """Prints what tests leave with `record_property("table", text)`: it survives xdist, where print() does not.
+
+    As each comes, not in the end: a run of hours that is broken off has told what it found until then.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        for name, text in report.user_properties if report.when == "call" and terminal else ():
+            if name == "table":
+                terminal.ensure_newline()
+                terminal.write_line(f"{report.nodeid}: {report.outcome}")
+                terminal.write_line(str(text))
