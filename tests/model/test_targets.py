@@ -93,7 +93,7 @@ def test_a_flow_that_reads_the_files_it_writes_is_refused(
     read: str, written: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     flow = looping(read.format(here=tmp_path), written.format(here=tmp_path), **options)
-    with pytest.raises(CheckFailed, match="'out' writes its files where the source 'events' reads"):
+    with pytest.raises(CheckFailed, match="'out' writes where the source 'events' reads"):
         flow.check()
 
 
@@ -115,3 +115,21 @@ def test_a_flow_that_does_not_read_what_it_writes_is_let_through(
     read: str, written: str, options: dict[str, Any]
 ) -> None:
     assert looping(read, written, **options).check() == []
+
+
+def topics(read: dict[str, Any], written: str, servers: str = "one:9092") -> sl.Flow:
+    source = sl.Kafka("one:9092,two:9092").read(format="json", schema="user string, at timestamp", **read)
+    stream = sl.Flow("topics").source("events", source, time="at", watermark=sl.Bounded("0s"))
+    stream.sink("out", sl.Kafka(servers).write(written))
+    return stream.flow
+
+
+@pytest.mark.parametrize("read", [{"topics": ["in", "out"]}, {"topics": {"out": [1]}}, {"pattern": ".*"}])
+def test_a_flow_that_reads_the_topic_it_writes_is_refused(read: dict[str, Any]) -> None:
+    with pytest.raises(CheckFailed, match="'out' writes where the source 'events' reads"):
+        topics(read, "out", "two:9092, three:9092").check()
+    topics(read, "out", "elsewhere:9092").check()
+
+
+def test_a_flow_may_write_another_topic_than_it_reads() -> None:
+    topics({"pattern": "in-.*"}, "out").check()

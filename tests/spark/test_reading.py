@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
 import strandline as sl
 from strandline.kernel.preaggregate import Books
-from strandline.model.partitions import gather
+from strandline.model.partitions import SourceState, gather
 from strandline.model.time import Instant
 from strandline.sources.contract import EVERY, Place
 from strandline.spark.reading import Heard
@@ -41,3 +43,26 @@ def test_what_could_not_be_understood_is_of_no_partition_and_holds_no_watermark(
     )["events"]  # fmt: skip
     assert set(moved.partitions) == {"a"}
     assert moved.watermark == Instant(9)
+
+
+def test_a_partition_that_is_not_read_any_more_holds_no_watermark() -> None:
+    flow = sl.Flow("topics")
+    source = sl.Kafka("broker:9092").read(pattern=".*", format="json", schema="at timestamp")
+    flow.source("events", source, time="at", watermark=sl.Bounded("0s"))
+
+    def moved(before: SourceState, brought: dict[str, int], places: dict[str, Place], now: int) -> SourceState:
+        heard = Heard("events")
+        for name, at in brought.items():
+            heard.add(name, gather(np.array([at]), Instant(now), max_future=None), Books(rows=1, kept=1))
+        head = SimpleNamespace(sources={"events": before})
+        return move_sources(
+            flow, cast("Any", head), [heard], {"events": places}, now=Instant(now), running=sl.Span(now), run="r", ending=False
+        )["events"]  # fmt: skip
+
+    one = Place(position=1, end=1)
+    both = moved(SourceState(), {"old/0": 3, "new/0": 9}, {"old/0": one, "new/0": one}, 10)
+    assert both.watermark == Instant(3)
+    left = moved(both, {}, {"new/0": one}, 11)
+    assert (set(left.partitions), left.watermark) == ({"new/0"}, Instant(9))
+    none = moved(left, {}, {}, 12)
+    assert (dict(none.partitions), none.watermark) == ({}, Instant(9))

@@ -45,6 +45,12 @@ class Cluster:
         object.__setattr__(self, "servers", servers.strip())
         object.__setattr__(self, "options", chosen)
 
+    def shares_brokers(self, servers: str) -> bool:
+        """Whether one of these servers is named here, too: then it is one cluster."""
+        return not {each.strip() for each in servers.split(",")}.isdisjoint(
+            each.strip() for each in self.servers.split(",")
+        )
+
     def settings(self, **ours: Any) -> dict[str, Any]:
         """The settings of a client, secrets included: for the client alone. `ours` with underscores in place of dots."""
         chosen = {name.replace("_", "."): value for name, value in ours.items()}

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from strandline.clients.secrets import hide, revealed
 from strandline.errors import DescriptionError, RunError, did_you_mean, told
@@ -57,9 +57,13 @@ class Registry:
         *,
         wait: str | timedelta | Span = Span(60_000_000),
     ) -> None:
-        if not isinstance(url, str) or urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise DescriptionError("A registry is named by its url.", fix="Write 'http://registry:8081'.")
-        if "@" in urlsplit(url).netloc:  # not repeated here
+        split = _split(url)
+        if split is None or split.scheme not in ("http", "https") or not split.hostname or {"?", "#"} & set(url):
+            raise DescriptionError(
+                "A registry is named by its url, without a query; what was given is not repeated here.",
+                fix="Write 'http://registry:8081'.",
+            )
+        if "@" in split.netloc:  # not repeated here
             raise DescriptionError(
                 "The url of the registry holds a user or a password, and would be in plans and logs.",
                 fix="Give them as options: {'username': 'ann', 'password': sl.Secret.env('A_VARIABLE')}.",
@@ -71,6 +75,18 @@ class Registry:
         object.__setattr__(self, "url", url.rstrip("/"))
         object.__setattr__(self, "options", chosen)
         object.__setattr__(self, "wait", Span.of(wait))
+
+
+def _split(url: object) -> SplitResult | None:
+    """The parts of a url; None where it cannot be read."""
+    if not isinstance(url, str):
+        return None
+    try:
+        split = urlsplit(url)
+        split.port  # noqa: B018 - a port that is none is said when it is asked for
+    except ValueError:
+        return None
+    return split
 
 
 def registry_client(registry: Registry) -> RegistryClient:
@@ -86,12 +102,8 @@ class RegistryClient:
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self._secrets = [
-            value
-            for name, value in revealed(registry.options).items()
-            if isinstance(dict(registry.options)[name], Secret)
-        ]
-        self._http = _http(registry)
+        self._former: list[httpx.Client] = []  # another thread may still ask with one
+        self._log_in()
         self._schemas: dict[int, Any] = {}
         self._ids: dict[tuple[str, str], int] = {}
 
@@ -115,9 +127,24 @@ class RegistryClient:
             self._ids[subject, text] = int(told["id"])
         return self._ids[subject, text]
 
+    def _log_in(self) -> None:
+        options = dict(self.registry.options)
+        self._chosen = revealed(self.registry.options)
+        self._secrets = [value for name, value in self._chosen.items() if isinstance(options[name], Secret)]
+        self._http = _http(self.registry, self._chosen)
+
+    def _log_in_anew(self) -> bool:
+        """Whether secrets have changed since they were read: then the registry is asked with the new ones."""
+        if revealed(self.registry.options) == self._chosen:
+            return False
+        self._former.append(self._http)
+        self._log_in()
+        return True
+
     def close(self) -> None:
         """Let go of connections."""
-        self._http.close()
+        for client in (*self._former, self._http):
+            client.close()
 
     def _found(self, path: str, what: str) -> dict[str, Any]:
         answer = self._ask("GET", path)
@@ -166,6 +193,8 @@ class RegistryClient:
                 answer = self._http.request(method, path, json=body)
                 said = self._said(answer)
                 if answer.status_code in (401, 403):
+                    if self._log_in_anew():
+                        continue
                     raise RunError(
                         f"The registry at {self.registry.url} refuses us: {said}",
                         fix="Give it username and password, or token, as options with sl.Secret.",
@@ -195,14 +224,13 @@ def _object(answer: httpx.Response) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _http(registry: Registry) -> httpx.Client:
+def _http(registry: Registry, chosen: Mapping[str, str]) -> httpx.Client:
     try:
         import httpx
     except ImportError:
         raise RunError(
             "The client of registries is not installed.", fix="Install it: pip install 'strandline[kafka]'."
         ) from None
-    chosen = revealed(registry.options)
     headers = {"Accept": _ACCEPT}
     if "token" in chosen:
         headers["Authorization"] = f"Bearer {chosen['token']}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from strandline.errors import DescriptionError, did_you_mean, told
 
@@ -54,6 +55,15 @@ class Secret:
 
     def __repr__(self) -> str:
         return f"Secret.{self.kind}({self.place!r})"
+
+
+def has_open_secret(url: str) -> bool:
+    """Whether the query of a url names what should be secret: the url stands in plans and logs.
+
+    >>> has_open_secret("https://host/path?page=2"), has_open_secret("s3://bucket/table?access_key=abc")
+    (False, True)
+    """
+    return any(_SECRET.search(name) for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
 def checked_options(options: Mapping[str, object], *, option: str) -> tuple[tuple[str, str | Secret], ...]:

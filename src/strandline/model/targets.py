@@ -1,7 +1,7 @@
 """Where do rows go? What can be wrong with it is only seen from the whole flow.
 
-Two sinks may get in each other's way, and a flow may read what it writes. The model knows no paths; those who do are
-asked.
+Two sinks may get in each other's way, and a flow may read what it writes. The model knows neither paths nor
+topics; those who do are asked.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Exclusive(Protocol):
 
 
 @runtime_checkable
-class WritesFiles(Protocol):
-    """A sink that puts files where a source may find them."""
+class Writes(Protocol):
+    """A sink that puts its rows where a source may find them."""
 
     @property
     def example(self) -> str:
@@ -34,11 +34,11 @@ class WritesFiles(Protocol):
 
 
 @runtime_checkable
-class ReadsFiles(Protocol):
-    """A source that takes the files that it finds."""
+class Reads(Protocol):
+    """A source that takes what it finds."""
 
-    def reads(self, path: str) -> bool:
-        """Whether it would read a file that is put there."""
+    def reads(self, address: str) -> bool:
+        """Whether it would read what is put there: at a path, or a url."""
 
 
 def check_targets(flow: Flow) -> list[StrandlineError]:
@@ -65,16 +65,16 @@ def _read_again(flow: Flow) -> Problems:
         for sink in flow.nodes:
             if isinstance(source, SourceNode) and isinstance(sink, SinkNode) and _reads(source, sink):
                 yield DescriptionError(
-                    f"The sink {sink.name!r} writes its files where the source {source.name!r} reads: the flow would feed "
-                    "itself, without end.",
-                    fix="Write to a folder that the source does not read: beside its own, or in it under a name that begins "
-                    "with '_'.",
+                    f"The sink {sink.name!r} writes where the source {source.name!r} reads: the flow would feed itself, "
+                    "without end.",
+                    fix="Write to another topic; or to a folder that the source does not read: beside its own, or in it under "
+                    "a name that begins with '_'.",
                 )
 
 
 def _reads(source: SourceNode, sink: SinkNode) -> bool:
     reader, writer = source.source, sink.sink
-    return isinstance(reader, ReadsFiles) and isinstance(writer, WritesFiles) and reader.reads(writer.example)
+    return isinstance(reader, Reads) and isinstance(writer, Writes) and reader.reads(writer.example)
 
 
 def _own_target(node: SinkNode) -> Hashable | None:

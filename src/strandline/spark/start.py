@@ -18,7 +18,7 @@ from strandline.model.flow import Flow
 from strandline.model.hashing import HASH_VERSION
 from strandline.model.lineage import carried
 from strandline.model.nodes import SinkNode, SourceNode, StageNode
-from strandline.model.targets import ReadsFiles
+from strandline.model.targets import Reads
 from strandline.model.time import Span
 from strandline.sinks.contract import Marker
 from strandline.spark import clock
@@ -132,7 +132,7 @@ def _require_state_apart(flow: Flow, storage: Storage) -> None:
     if isinstance(storage, LocalStorage):
         manifest = os.path.realpath(os.path.join(storage.root, manifest_file(0)))
         for node in flow.nodes:
-            if isinstance(node, SourceNode) and isinstance(node.source, ReadsFiles) and node.source.reads(manifest):
+            if isinstance(node, SourceNode) and isinstance(node.source, Reads) and node.source.reads(manifest):
                 raise RunError(
                     f"The state would be kept in {storage.root}, where the source {node.name!r} reads its files.",
                     fix="Keep the state beside the data: run(state=...) with a folder that no source reads.",

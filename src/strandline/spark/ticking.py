@@ -50,11 +50,18 @@ def move_sources(
     moved = {}
     for node in flow.nodes:
         if isinstance(node, SourceNode):
-            before = (head.sources.get(node.name) if head else None) or SourceState()
+            before = _still_read(head.sources.get(node.name) if head else None, places.get(node.name))
             brought = _placed(found.get(node.name, {}), places.get(node.name, {}), before, now)
             after = advance_source(node.watermark, before, brought, now=now, running=running, run=run)
             moved[node.name] = finish(after) if ending else after
     return moved
+
+
+def _still_read(before: SourceState | None, places: Mapping[str, Place] | None) -> SourceState:
+    """The source without partitions that its reader does not know any more: who brings nothing ever holds nobody up."""
+    if before is None or places is None or EVERY in places:
+        return before or SourceState()
+    return replace(before, partitions={name: each for name, each in before.partitions.items() if name in places})
 
 
 def _placed(

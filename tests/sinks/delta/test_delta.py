@@ -282,6 +282,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         ({"path": ""}, "no place"),
         ({"path": 7}, "no place"),
         ({"path": "s3://ann:hunter2@bucket/table"}, "not repeated here"),
+        ({"path": "s3://bucket/table?secret_access_key=hunter2"}, "not repeated here"),
         ({"partition_by": [1]}, "names no columns"),
         ({"options": {"aws_secret_access_key": "hunter2"}}, "stands openly"),
         ({"options": {"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}}, "ticks would be lost"),

@@ -248,6 +248,12 @@ def test_going_back_to_a_savepoint_calls_nobody_until_it_is_acknowledged(url: st
     assert payments.charged() == [("a", 1), ("a", 2)]
 
 
+def test_going_back_to_a_savepoint_calls_again_where_the_sink_says_so(url: str, payments: Payments) -> None:
+    back = replace(TARGET, incarnation="two", restored_from="one")
+    opened(sink(url, replay=True), back).publish(delivery(back, 3, ("a", 1)))
+    assert payments.charged() == [("a", 1)]
+
+
 # Waiting.
 
 
@@ -314,6 +320,11 @@ def test_a_description_that_cannot_be_meant_is_refused(given: dict[str, Any], sa
     with pytest.raises(DescriptionError, match=said) as refused:
         HttpSink(**({"url": "https://host/"} | given))
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_url_that_the_client_cannot_call_is_said_at_the_start() -> None:
+    with pytest.raises(RunError, match="cannot be called"):
+        HttpSink("https://host/a\x07b").prepare(TARGET)
 
 
 def test_secrets_are_sent_and_told_to_nobody_else(

@@ -54,6 +54,13 @@ def test_a_tick_is_there_once_with_its_marker() -> None:
     ]
 
 
+@pytest.mark.parametrize("options", [{"acks": 1}, {"session.timeout.ms": 0}])
+def test_an_option_that_the_client_does_not_take_is_said(options: dict[str, Any]) -> None:
+    sink = KafkaSink(Cluster(kafka(), options), new_topic(kafka()))
+    with pytest.raises(SinkError, match="does not take the options given"):
+        sink.prepare(TARGET)
+
+
 def test_values_of_every_kind_arrive_as_a_file_of_json_has_them() -> None:
     schema = Schema.of("k string, x double, d decimal(10,2), t timestamp, l array<struct<a:bigint,b:double>>")
     target = replace(TARGET, schema=schema)

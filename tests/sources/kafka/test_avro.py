@@ -197,6 +197,18 @@ def test_a_password_is_used_and_not_told(server: Server, monkeypatch: pytest.Mon
     assert "canary" not in str(caught.value)
 
 
+def test_a_password_that_was_changed_is_read_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, server.login = server.add(OLD), "ann:first"
+    monkeypatch.setenv("CANARY", "first")
+    asking = client(server, username="ann", password=Secret.env("CANARY"))
+    server.login = "ann:second"
+    monkeypatch.setenv("CANARY", "second")
+    assert asking.schema(number)["name"] == "Order"
+    server.login = "ann:third"
+    with pytest.raises(RunError, match="refuses us: 401"):
+        asking.schema(number + 1)
+
+
 def test_registering_gives_the_id_that_others_read_by(server: Server) -> None:
     asking = client(server)
     number = asking.register("orders-value", NEW)

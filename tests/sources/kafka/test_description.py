@@ -113,3 +113,7 @@ def test_a_registry_takes_no_password_in_its_url_and_no_option_it_does_not_know(
         Registry("http://localhost:8081", {"user": "ann"})
     with pytest.raises(DescriptionError, match="by its url"):
         Registry("localhost:8081")
+    for url in ("http://h:8081?token=canary", "http://h:port/", "http://h:8081/#canary"):
+        with pytest.raises(DescriptionError, match="named by its url") as caught:
+            Registry(url)
+        assert "canary" not in str(caught.value)

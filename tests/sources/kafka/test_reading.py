@@ -67,6 +67,16 @@ def test_a_tick_takes_no_more_rows_or_bytes_than_it_may(broker: Broker) -> None:
             assert limit.bytes is None or 222 * (rows["n"] == 1).sum() + 9 * (rows["n"] == 2).sum() <= limit.bytes
 
 
+def test_a_tick_takes_no_more_bytes_than_it_may_behind_a_wide_gap(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.transactions().put(topic, numbers(0, 300), end="abort")
+    broker.put(topic, [b'{"n": 1, "x": "%s"}' % (b"x" * 200)] * 50)
+    source, limit = broker.source(topic), Limit(bytes=2_300)
+    found = [pieces(source.reader(), start, end) for start, end in offsets(source.reader(), limit)]
+    heights = [sum(piece.rows.height for piece in each) for each in found]
+    assert (sum(heights), max(heights)) == (50, 10)
+
+
 def test_a_partition_far_behind_takes_what_the_others_leave(broker: Broker) -> None:
     topic = broker.topic(2)
     broker.put(topic, numbers(0, 500))
@@ -242,6 +252,31 @@ def test_several_topics_and_assigned_partitions(broker: Broker) -> None:
     assert ns(broker.source({one: [1], other: [0, 1]}).reader()) == [1, 10, 11]
     with pytest.raises(RunError, match="has no partition 7"):
         ns(broker.source({one: [7]}).reader())
+
+
+def test_partitions_that_are_not_assigned_any_more_are_left_where_they_were(broker: Broker) -> None:
+    topic = broker.topic(2)
+    for partition in range(2):
+        broker.put(topic, numbers(10 * partition, 10 * partition + 10), partition=partition)
+    start = broker.source({topic: [0, 1]}).reader().latest(broker.source(topic).reader().first(), Limit(rows=10))
+    fewer = broker.source({topic: [1]}).reader()
+    end = fewer.latest(start, NO_LIMIT)
+    assert list(fewer.places(end)) == [f"{topic}/1"]
+    assert table_of(pieces(fewer, start, end))["n"].to_list() == [15, 16, 17, 18, 19]
+    again = broker.source(topic).reader()
+    last = again.latest(end, NO_LIMIT)
+    assert list(again.places(last)) == [f"{topic}/0", f"{topic}/1"]
+    assert table_of(pieces(again, end, last))["n"].to_list() == [5, 6, 7, 8, 9]
+
+
+def test_a_pattern_for_everything_does_not_find_what_the_brokers_keep_for_themselves(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.transactions().put(topic, numbers(0, 3))
+    assert "__transaction_state" in broker.admin.list_topics(timeout=10).topics
+    reader = broker.source(pattern=".*").reader()
+    found = {name.rpartition("/")[0] for name in reader.places(reader.latest(reader.first(), NO_LIMIT))}
+    assert topic in found
+    assert not {name for name in found if name.startswith("__")}
 
 
 def test_a_start_at_the_end_an_instant_or_offsets(broker: Broker) -> None:

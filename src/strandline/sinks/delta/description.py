@@ -13,7 +13,7 @@ import polars as pl
 
 from strandline.clients.secrets import hide, reveal, revealed
 from strandline.errors import DescriptionError, RunError, SinkError, told
-from strandline.model.secrets import Secret, checked_options
+from strandline.model.secrets import Secret, checked_options, has_open_secret
 from strandline.sinks.contract import (
     ALL_ROWS,
     SKIPPED,
@@ -212,7 +212,10 @@ def _require_deltalake() -> None:
 
 
 def _require_no_password(path: str) -> None:
-    if "://" in path and "@" in path.partition("://")[2].partition("/")[0] and not path.startswith(("abfs", "wasb")):
+    if "://" not in path:
+        return
+    names_user = "@" in path.partition("://")[2].partition("/")[0] and not path.startswith(("abfs", "wasb"))
+    if names_user or has_open_secret(path):
         raise DescriptionError(
             "The url of the table tells who logs in; it is not repeated here.",
             fix="Say it in options={'name': sl.Secret.env('A_VARIABLE')}.",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from strandline.errors import DescriptionError, RunError, told
 from strandline.model.options import require_boolean
-from strandline.model.secrets import Secret, checked_options
+from strandline.model.secrets import Secret, checked_options, has_open_secret
 from strandline.model.time import Span
 from strandline.sinks.contract import ALL_ROWS, Target, require_rows
 from strandline.sinks.http.publisher import HttpPublisher, is_header_value
@@ -32,14 +32,15 @@ class HttpSink:
     and after a crash. It has its effect once where the server acts once for each key, and remembers keys for `key_ttl`;
     docs/http.md shows how. A tick that may have been sent longer ago than that is refused, unless it is acknowledged.
 
-    * A call that fails (no answer within `timeout`, or a status in `retry_on`) is made again up to `retries` times, after
+    * A call that fails (the server is silent for `timeout`, or answers a status in `retry_on`) is made again up to `retries` times, after
       `backoff`, twice that, and so on up to `longest_backoff`, or what the server says (`Retry-After`).
     * Any other status than 2xx, or one in `accept`, stops the flow and names the row: the server refuses it.
     * After `break_after` failures in a row nobody is called for `pause`; then one call tries whether the server is back.
     * At most `concurrency` calls are under way. Rows with the same key (`.sink(key=...)`) are sent one after the other, in
       order; a changelog without a key all of them; others in any order within a tick.
 
-    `replay=False`: when recorded ticks are run again, no calls are made.
+    A flow that goes back to a savepoint would call again for rows that it had called for, under new keys. That is refused,
+    unless `replay=True` says that it is wanted, or it is acknowledged.
 
     >>> sink = HttpSink("https://pay.example/charges", headers={"Authorization": Secret.env("PAY_TOKEN")}, key_ttl="24h")
     >>> sink.key_ttl, sink.headers
@@ -144,21 +145,13 @@ def _require_url(url: object) -> None:
             "The url tells who calls; it is not repeated here.",
             fix="Say it in headers={'Authorization': sl.Secret.env('A_VARIABLE')}.",
         )
-    _require_open_query(split.query)
-    if split.scheme not in ("http", "https") or not split.hostname or split.fragment:
-        raise DescriptionError(f"{url!r} is no url to call.", fix=fix)
-
-
-def _require_open_query(query: str) -> None:
-    """Refuse what would be a secret, were it a setting: the url stands in plans and logs."""
-    names = [name for name, _ in parse_qsl(query, keep_blank_values=True)]
-    try:
-        checked_options(dict.fromkeys(names, ""), option="url")
-    except DescriptionError:
+    if has_open_secret(url):
         raise DescriptionError(
             "The url holds openly what should be secret, and would be in plans and logs; it is not repeated here.",
             fix="Say it in a header: headers={'Authorization': sl.Secret.env('A_VARIABLE')}.",
-        ) from None
+        )
+    if split.scheme not in ("http", "https") or not split.hostname or split.fragment:
+        raise DescriptionError(f"{url!r} is no url to call.", fix=fix)
 
 
 def _headers(headers: Mapping[str, object], key_header: object) -> tuple[tuple[str, str | Secret], ...]:

@@ -44,7 +44,7 @@ class HttpPublisher:
     """A server, open for deliveries. What was delivered is known within this run, and after one that ended well."""
 
     def __init__(self, sink: HttpSink, target: Target, *, now: Callable[[], Instant] | None = None) -> None:
-        _require_not_gone_back(target)
+        _require_not_gone_back(sink, target)
         self.sink, self.target, self.now = sink, target, now or _now
         self.lock = threading.Lock()
         self.marker = target.last
@@ -203,16 +203,16 @@ def _key_lines(table: pl.DataFrame, columns: Schema) -> list[bytes]:
     return _lines(with_one_zero(table, columns, columns), columns)
 
 
-def _require_not_gone_back(target: Target) -> None:
+def _require_not_gone_back(sink: HttpSink, target: Target) -> None:
     """SinkError where a flow that went back to a savepoint would call: under new keys the server knows nothing again.
 
     Said before anything of the new incarnation is committed, so that it is said at every start until it is acknowledged.
     """
-    if target.restored_from is None or target.acknowledged or target.last is not None:
+    if target.restored_from is None or target.acknowledged or sink.replay or target.last is not None:
         return
     raise SinkError(
         f"The flow went back to a savepoint; {target} would call for its rows again, under new keys.",
-        fix=f"Leave this sink out of the flow; or {ACKNOWLEDGE} if the server may act again.",
+        fix=f"Leave this sink out of the flow. If the server may act again, {ACKNOWLEDGE}; if it always may, give replay=True.",
     )
 
 
@@ -226,6 +226,10 @@ def _client(sink: HttpSink) -> httpx.Client:
                 f"The secret for the header {name!r} cannot be sent.",
                 fix="Let it be printable ASCII, without blanks around it.",
             )
+    try:
+        httpx.URL(sink.url)
+    except httpx.InvalidURL as error:
+        raise RunError(f"The url {sink.url!r} cannot be called: {error}", fix="Write 'https://host/path'.") from None
     return httpx.Client(
         headers={"Content-Type": "application/json", **headers},
         timeout=sink.timeout / 1_000_000,

@@ -119,10 +119,11 @@ class Sender:
 
     def _asked(self, call: Call) -> Answer:
         headers = {self.sink.key_header: call.key}
+        until = time.monotonic() + self.sink.timeout / 1_000_000
         with self.client.stream(self.sink.method, self.sink.url, content=call.body, headers=headers) as response:
             status = response.status_code
             # Hidden before it is cut: of a secret that lies over the edge a part would stay.
-            shown = hide(_text_of(response), self.secrets)[:_SHOWN].strip()
+            shown = hide(_text_of(response, until), self.secrets)[:_SHOWN].strip()
         said = f"{status} {hide(response.reason_phrase, self.secrets)}{f', {shown!r}' if shown else ''}"
         if status in self.sink.accept or 200 <= status < 300:
             return Answer(fine=True)
@@ -142,14 +143,17 @@ class Sender:
         return None
 
 
-def _text_of(response: httpx.Response) -> str:
-    """The start of an answer's text. An answer that is read to its end leaves the connection open for the next call."""
+def _text_of(response: httpx.Response, until: float) -> str:
+    """The start of an answer's text. An answer that is read to its end leaves the connection open for the next call.
+
+    A server that sends it drop by drop is not waited for.
+    """
     import httpx
 
     read = b""
     with suppress(httpx.HTTPError):  # the status stands, whatever becomes of the text
         for part in response.iter_bytes():
             read += part
-            if len(read) > _READ_AT_MOST:
+            if len(read) > _READ_AT_MOST or time.monotonic() > until:
                 break
     return read[:_READ_AT_MOST].decode("utf-8", "replace")

@@ -118,6 +118,11 @@ class KafkaSink:
         """Every kind of rows; but a text alone has no place for `op`."""
         return ALL_ROWS - {"changelog"} if self.format in ONE_COLUMN else ALL_ROWS
 
+    @property
+    def example(self) -> str:
+        """Where a message of its goes."""
+        return f"kafka://{self.cluster.servers}/{self.topic}"
+
     def own_target(self, rows: Rows) -> Hashable | None:
         """A topic whose keys are overwritten. To others each sink adds, with a marker of its own."""
         return (self.cluster.servers, self.topic) if rows == "upsert" else None

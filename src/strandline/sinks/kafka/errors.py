@@ -11,6 +11,8 @@ from strandline.errors import SinkError
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
 
+    from strandline.clients.kafka import Cluster
+
 _FENCED: Final = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 _REFUSED: Final = (
     "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
@@ -43,6 +45,19 @@ class Fenced(Exception):
 
 class Unsettled(Exception):
     """What came of a transaction is not known, or nothing: only the marker tells."""
+
+
+def made(kind: Callable[[dict[str, Any]], Any], settings: dict[str, Any], cluster: Cluster) -> Any:
+    """A client of Kafka; SinkError if it does not take its settings."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return kind(settings)
+    except KafkaException as error:
+        raise SinkError(
+            f"The client of Kafka does not take the options given: {cluster.said(error.args[0].str())}.",
+            fix="Mend options=; their names and values are librdkafka's.",
+        ) from None
 
 
 def name_of_code(error: KafkaException) -> str:

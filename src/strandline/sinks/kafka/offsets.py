@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from strandline.clients.kafka import Cluster
-from strandline.sinks.kafka.errors import Unsettled, sorted_out
+from strandline.sinks.kafka.errors import Unsettled, made, sorted_out
 from strandline.sinks.kafka.markers import Progress
 from strandline.sinks.kafka.waiting import within
 
@@ -65,4 +65,6 @@ def _asked(cluster: Cluster, topic: str, name: str, isolation: str) -> Progress 
 def _consumer(cluster: Cluster, name: str, isolation: str) -> Consumer:
     from confluent_kafka import Consumer
 
-    return Consumer(cluster.settings(group_id=name, isolation_level=isolation, enable_auto_commit=False))
+    settings = cluster.settings(group_id=name, isolation_level=isolation, enable_auto_commit=False)
+    consumer: Consumer = made(Consumer, settings, cluster)
+    return consumer

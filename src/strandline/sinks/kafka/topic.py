@@ -12,7 +12,7 @@ from strandline.clients.kafka import Cluster
 from strandline.errors import SinkError
 from strandline.model.time import Span
 from strandline.sinks.contract import Rows
-from strandline.sinks.kafka.errors import Unsettled, name_of_code, sorted_out
+from strandline.sinks.kafka.errors import Unsettled, made, name_of_code, sorted_out
 from strandline.sinks.kafka.waiting import GRACE, let_go
 
 if TYPE_CHECKING:
@@ -91,26 +91,22 @@ class Topic:
 
         there = self._partitions() or {}
         asked = {TopicPartition(self.name, number): _kafka().OffsetSpec.latest() for number in there}
-        answers = self.admin.list_offsets(asked, request_timeout=self.wait)
-        return self._asked(
-            "looked at", lambda: all(_answer(answer, self.wait).offset == 0 for answer in answers.values())
-        )
+
+        def question() -> bool:
+            answers = self.admin.list_offsets(asked, request_timeout=self.wait)
+            return all(_answer(answer, self.wait).offset == 0 for answer in answers.values())
+
+        return self._asked("looked at", question)
 
     def close(self) -> None:
         """Let go of the client."""
         let_go(self, "admin", wait=1.0)
 
     def _made(self) -> AdminClient:
-        from confluent_kafka import KafkaException
-
-        try:
-            client: AdminClient = _kafka().AdminClient({**self.cluster.settings(), "error_cb": self._hear})
-            return client
-        except KafkaException as error:
-            raise SinkError(
-                f"The client of Kafka does not take the options given: {self.cluster.said(error.args[0].str())}.",
-                fix="Mend options=; their names and values are librdkafka's.",
-            ) from None
+        client: AdminClient = made(
+            _kafka().AdminClient, {**self.cluster.settings(), "error_cb": self._hear}, self.cluster
+        )
+        return client
 
     def _hear(self, error: Any) -> None:
         self.heard = error
@@ -122,27 +118,31 @@ class Topic:
         try:
             return call()
         except KafkaException as error:
-            sorted_error = sorted_out(error, f"The topic {self.name!r} could not be {doing}", self.cluster.said)
-            if not isinstance(sorted_error, Unsettled):
-                raise sorted_error from None
-            heard = "" if self.heard is None else f" ({self.cluster.said(self.heard.str())})"
-            raise SinkError(
-                f"The topic {self.name!r} at {self.cluster.servers} could not be {doing}: {sorted_error}{heard}.",
-                fix="Look whether the brokers run and can be reached from here, and whether the options fit: security.protocol, "
-                "sasl.*, ssl.*.",
-            ) from None
+            told = sorted_out(error, f"The topic {self.name!r} could not be {doing}", self.cluster.said)
+        except Unsettled as error:
+            told = error
+        if not isinstance(told, Unsettled):
+            raise told
+        heard = "" if self.heard is None else f" ({self.cluster.said(self.heard.str())})"
+        raise SinkError(
+            f"The topic {self.name!r} at {self.cluster.servers} could not be {doing}: {told}{heard}.",
+            fix="Look whether the brokers run and can be reached from here, and whether the options fit: security.protocol, "
+            "sasl.*, ssl.*.",
+        )
 
     def _partitions(self) -> Mapping[int, Any] | None:
-        found = self._asked("looked at", lambda: self.admin.list_topics(self.name, timeout=self.wait))
-        about = found.topics[self.name]
-        if about.error is None:
-            return dict(about.partitions)
         from confluent_kafka import KafkaException
 
-        error = KafkaException(about.error)
-        if name_of_code(error) in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "LEADER_NOT_AVAILABLE"):
-            return None
-        raise sorted_out(error, f"The topic {self.name!r} could not be looked at", self.cluster.said)
+        def question() -> Mapping[int, Any] | None:
+            about = self.admin.list_topics(self.name, timeout=self.wait).topics[self.name]
+            if about.error is None:
+                return dict(about.partitions)
+            error = KafkaException(about.error)
+            if name_of_code(error) in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "LEADER_NOT_AVAILABLE"):
+                return None
+            raise error
+
+        return self._asked("looked at", question)
 
     def _make(self, create: Create) -> None:
         from confluent_kafka import KafkaException
@@ -153,16 +153,20 @@ class Topic:
             replication_factor=create.replication,
             config=dict(create.config),
         )
-        (made,) = self.admin.create_topics([new], request_timeout=self.wait).values()
-        try:
-            _answer(made, self.wait)
-        except KafkaException as error:
-            if name_of_code(error) == "TOPIC_ALREADY_EXISTS":
-                return
-            raise SinkError(
-                f"The topic {self.name!r} could not be made: {self.cluster.said(error.args[0].str())}.",
-                fix="Mend create=, or make the topic by other means.",
-            ) from None
+
+        def question() -> None:
+            (answer,) = self.admin.create_topics([new], request_timeout=self.wait).values()
+            try:
+                _answer(answer, self.wait)
+            except KafkaException as error:
+                if name_of_code(error) == "TOPIC_ALREADY_EXISTS":
+                    return
+                raise SinkError(
+                    f"The topic {self.name!r} could not be made: {self.cluster.said(error.args[0].str())}.",
+                    fix="Mend create=, or make the topic by other means.",
+                ) from None
+
+        self._asked("made", question)
 
     def _waited_for(self, seconds: float) -> Mapping[int, Any]:
         """The topic's partitions: one that was made a moment ago may not be known everywhere yet."""
@@ -178,7 +182,7 @@ class Topic:
 
     def _settings(self) -> tuple[dict[str, str], dict[str, str]]:
         """Of the topic and of a broker; those that may not be looked at are empty."""
-        brokers = self.admin.list_topics(self.name, timeout=self.wait).brokers
+        brokers = self._asked("looked at", lambda: self.admin.list_topics(self.name, timeout=self.wait).brokers)
         resource = _kafka().ConfigResource
         kinds = resource.Type
         asked = [resource(kinds.TOPIC, self.name), resource(kinds.BROKER, str(min(brokers)))]

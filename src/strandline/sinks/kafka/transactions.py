@@ -13,6 +13,7 @@ from strandline.sinks.kafka.errors import (
     Unsettled,
     is_fenced,
     is_retriable,
+    made,
     name_of_code,
     requires_abort,
     sorted_out,
@@ -56,10 +57,10 @@ class Transactions:
         self.producer = self._made()
         try:
             self._calls("could not be fenced", lambda seconds: Call(seconds, self.producer.init_transactions))
+            self.group = group_of(cluster, name)
         except BaseException:
             self.drop()
             raise
-        self.group = group_of(cluster, name)
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -138,12 +139,12 @@ class Transactions:
             if "batch.size" not in given:
                 chosen["batch.size"] = min(1_000_000, self.largest)
         settings = self.cluster.settings(transactional_id=self.name)
-        return Producer(
-            {
-                **settings, **chosen, "transaction.timeout.ms": int(self.timeout * 1000), "enable.idempotence": True,
-                "delivery.report.only.error": True, "on_delivery": self._not_sent,
-            }
-        )  # fmt: skip
+        ours = {
+            "transaction.timeout.ms": int(self.timeout * 1000), "enable.idempotence": True,
+            "delivery.report.only.error": True, "on_delivery": self._not_sent,
+        }  # fmt: skip
+        producer: Producer = made(Producer, {**settings, **chosen, **ours}, self.cluster)
+        return producer
 
     def _not_sent(self, error: Any, message: Any) -> None:
         self.failed = self.failed or error

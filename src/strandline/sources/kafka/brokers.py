@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -84,24 +84,39 @@ def of_time(source: KafkaSource, partitions: Sequence[Partition], instant: Insta
 
 
 def sample(source: KafkaSource, ranges: Sequence[OffsetRange]) -> dict[OffsetRange, float]:
-    """About how many bytes a message has, from the first ones of each range."""
-    short = [each._replace(high=min(each.high, each.low + _SAMPLE)) for each in ranges]
-    sizes: dict[tuple[str, int], float] = {}
-    for batch in fetched(source.cluster, source.isolation, short, source.wait):
-        if isinstance(batch, Messages):
-            messages = iter(batch.messages)
-            for each, count in batch.ranges:
-                found = [len(m.value() or b"") + len(m.key() or b"") for m in islice(messages, count)]
-                sizes[each.topic, each.partition] = max(1.0, sum(found) / count)
+    """About how many bytes a message has, from the first ones of each range that has any."""
+    sizes: dict[Partition, float] = {}
+    for batch in _batches(source, [each._replace(high=min(each.high, each.low + _SAMPLE)) for each in ranges]):
+        sizes |= _sizes(batch)
+    for each in ranges:
+        behind = each._replace(low=min(each.high, each.low + _SAMPLE))
+        if (each.topic, each.partition) not in sizes and behind.low < behind.high:  # the range begins with a gap
+            sizes |= _sizes(next(_batches(source, [behind]), None))
     return {each: sizes[each.topic, each.partition] for each in ranges if (each.topic, each.partition) in sizes}
 
 
+def _batches(source: KafkaSource, ranges: Sequence[OffsetRange]) -> Iterator[Messages]:
+    return (b for b in fetched(source.cluster, source.isolation, ranges, source.wait) if isinstance(b, Messages))
+
+
+def _sizes(batch: Messages | None) -> dict[Partition, float]:
+    """Bytes of a message, of each partition in a batch."""
+    if batch is None:
+        return {}
+    messages, sizes = iter(batch.messages), {}
+    for each, count in batch.ranges:
+        found = [len(m.value() or b"") + len(m.key() or b"") for m in islice(messages, count)]
+        sizes[each.topic, each.partition] = max(1.0, sum(found) / count)
+    return sizes
+
+
 def _matching(source: KafkaSource, client: AdminClient) -> Topics:
+    """What a pattern finds; the brokers' own topics, such as __consumer_offsets, are nobody's events."""
     names = [name for name in client.list_topics(timeout=_seconds(source)).topics if source.wants(name)]
-    return _described(source, client, names)
+    return _described(source, client, names, internal=False)
 
 
-def _described(source: KafkaSource, client: AdminClient, names: Sequence[str]) -> Topics:
+def _described(source: KafkaSource, client: AdminClient, names: Sequence[str], *, internal: bool = True) -> Topics:
     from confluent_kafka import KafkaException, TopicCollection
 
     if not names:
@@ -114,6 +129,8 @@ def _described(source: KafkaSource, client: AdminClient, names: Sequence[str]) -
             if is_one_of(error.args[0], _GONE):
                 continue
             raise
+        if told.is_internal and not internal:
+            continue
         topic_id = str(told.topic_id or "")
         found[name] = ("" if topic_id == _NO_ID else topic_id, tuple(sorted(each.id for each in told.partitions)))
     return found

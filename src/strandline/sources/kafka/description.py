@@ -143,11 +143,22 @@ class KafkaSource:
         """What cannot be decoded is kept as the bytes that came."""
         return Type.of("binary")
 
-    def wants(self, topic: str) -> bool:
-        """Whether a topic of this name is read."""
+    def wants(self, topic: str, partition: int | None = None) -> bool:
+        """Whether a topic of this name is read; or, of one that is, this partition."""
         if self.pattern is not None:
             return re.fullmatch(self.pattern, topic) is not None
-        return topic in self.topics
+        assigned = dict(self.assigned).get(topic)
+        return topic in self.topics and (partition is None or assigned is None or partition in assigned)
+
+    def reads(self, address: str) -> bool:
+        """Whether it would read a message that is put there, in a topic of these brokers.
+
+        >>> KafkaSource(Cluster("one:9092,two:9092"), "orders", format="text").reads("kafka://two:9092/orders")
+        True
+        """
+        scheme, _, rest = address.partition("://")
+        servers, _, topic = rest.partition("/")
+        return scheme == "kafka" and self.cluster.shares_brokers(servers) and self.wants(topic)
 
     def reader(self, storage: Storage | None = None) -> KafkaReader:
         """What reads the topics; offsets say everything, so it needs no storage."""

@@ -1,7 +1,8 @@
 """Reads topics of Kafka: plans from what the brokers tell, and reads from offsets alone.
 
-An offset is `{"topics": {name: id}, "places": {"orders/0": [begin, position, end]}}`: where the partition began to be read,
-how far it is read, and how far there was to read when that was planned. Before the first planning `places` is null.
+An offset is `{"topics": {name: id}, "places": {"orders/0": [begin, position, end]}, "gone": ["old/0"]}`: where the partition
+began to be read, how far it is read, and how far there was to read when that was planned; and which of them are not there, or
+not read, any more. Their places are kept for the case that they come back. Before the first planning `places` is null.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class KafkaReader:
 
     def first(self) -> Offset:
         """Before everything: where `start` will find the partitions."""
-        return {"topics": {}, "places": None}
+        return {"topics": {}, "places": None, "gone": []}
 
     def latest(self, start: Offset, limit: Limit, *, now: int | None = None) -> Offset:
         """Ask how far partitions go, and take as much as the limit lets through, spread over them."""
@@ -59,11 +60,16 @@ class KafkaReader:
         places = {**known, **{each: [begins[each], begins[each], bounds[each][1]] for each in begins}}
         for each in bounds:
             self._require_there(each, places[each], bounds[each])
-        for each in set(known) - set(bounds):
+        gone = sorted(set(known) - set(bounds))
+        for each in gone:
             places[each] = self._gone(each, known[each])
         self._admit(places, bounds, limit)
         ids = {**start["topics"], **{name: topic_id for name, (topic_id, _) in topics.items() if topic_id}}
-        return {"topics": ids, "places": {_name(each): places[each] for each in sorted(places)}}
+        return {
+            "topics": ids,
+            "places": {_name(each): places[each] for each in sorted(places)},
+            "gone": [_name(each) for each in gone],
+        }
 
     def parts(self, start: Offset, end: Offset, wanted: int) -> list[Any]:
         """Ranges of offsets, put together or cut so that the parts have about as many."""
@@ -88,9 +94,9 @@ class KafkaReader:
     def places(self, offset: Offset) -> dict[str, Place]:
         """How far each partition that is read has come, and how far there was to read."""
         return {
-            _name(each): Place(position=position, end=end)
-            for each, (_, position, end) in _places(offset).items()
-            if self.source.wants(each[0])
+            name: Place(position=position, end=end)
+            for name, (_, position, end) in (offset["places"] or {}).items()
+            if name not in offset["gone"]
         }
 
     def _listing(self, start: Offset, now: int | None) -> Topics:
@@ -159,7 +165,7 @@ class KafkaReader:
     def _gone(self, partition: Partition, place: list[int]) -> list[int]:
         """The place of a partition that is not there any more, or not read any more: what was not read is lost."""
         begin, position, end = place
-        if self.source.wants(partition[0]) and position < end:
+        if self.source.wants(*partition) and position < end:
             if self.source.on_lost == "fail":
                 raise lost(*partition, position, end)
             return [begin, end, end]
