@@ -191,11 +191,13 @@ def redis() -> str:
 
 
 @contextmanager
-def own_kafka(properties: Mapping[str, object] | None = None) -> Iterator[Broker]:
+def own_kafka(properties: Mapping[str, object] | None = None, port: int | None = None) -> Iterator[Broker]:
     """A broker of a test's own, with properties of Kafka's beside ours: `{"offsets.retention.minutes": 1}`."""
     with _scratch() as folder:
         need_kafka()
-        broker = Broker.start(folder, properties=properties or {}, owner=os.getpid(), scratch=folder, within=PATIENCE)
+        broker = Broker.start(
+            folder, port=port, properties=properties or {}, owner=os.getpid(), scratch=folder, within=PATIENCE
+        )
         try:
             yield broker
         finally:

@@ -110,13 +110,14 @@ class Between:
             self.send()
             driver = self._start()
             wait_until(lambda driver=driver: driver.poll() is not None or bool(workers_of(driver.pid)))  # type: ignore[misc]
-            time.sleep(0.3 * number)
-            for worker in workers_of(driver.pid)[:1]:
-                with suppress(ProcessLookupError):
-                    os.kill(worker, SIGKILL)
+            time.sleep(0.2 * number)
+            killed = _killed(workers_of(driver.pid)[:1])
             ended = finish(driver)
-            trial = Trial(fault="SIGKILL of a worker", how=HOW, what=f"{0.3 * number:.1f} s after the first one came")
-            trial.amiss = "" if ended == 0 else f"the driver ended with {ended}: {last_error(self.folder)}"
+            trial = Trial(fault="SIGKILL of a worker", how=HOW, what=f"{0.2 * number:.1f} s after the first one came")
+            if not killed:
+                trial.amiss = "no worker was there to be killed"
+            elif ended:
+                trial.amiss = f"the driver ended with {ended}: {last_error(self.folder)}"
             self._judged(trial, whole=True)
 
     def finish(self) -> None:
@@ -176,6 +177,15 @@ class Between:
                     for key, at, n, total in _asked(connection, self.places.per_minute, 'key, window_start, n, "sum"')
                 ),
             }
+
+
+def _killed(processes: Sequence[int]) -> bool:
+    try:
+        for each in processes:
+            os.kill(each, SIGKILL)
+    except ProcessLookupError:
+        return False
+    return bool(processes)
 
 
 def _finish_all_stops(driver: Any) -> int:

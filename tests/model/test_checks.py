@@ -187,8 +187,6 @@ ALLOWED: dict[str, Any] = {
             "user", "op", "window_start as minute")),
     "another op": lambda: second(
         first=stage(**REFINING).with_column("op", "user").where("op = 'x'"), aggregates={"most": sl.Max("op")}),
-    "a trigger that asks the clock about aggregates": lambda: second(
-        trigger=sl.AfterWatermark(early=sl.When("now() > window_end"))),
     "the clock before the first stage": lambda: second(first=orders().with_column("seen", "now()").key_by("user").window(
         MINUTES, **REFINING).aggregate("one", seen=sl.Max("seen")), aggregates={"seen": sl.Max("seen")}),
     "the earliest time in windows without end": lambda: second(

@@ -45,7 +45,12 @@ TRIGGERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("words", TRIGGERS)
 def test_a_trigger_is_said_in_words(words: str) -> None:
-    assert trigger_in_words(TRIGGERS[words]) == words
+    lateness = sl.Span.of("1m" if "(late)" in words else "0s")
+    assert trigger_in_words(TRIGGERS[words], lateness) == words
+
+
+def test_without_lateness_nothing_late_is_said() -> None:
+    assert trigger_in_words(sl.AfterWatermark(late=COUNT)) == trigger_in_words(sl.AfterWatermark())
 
 
 def test_with_lateness_the_late_panes_that_come_by_themselves_are_said() -> None:

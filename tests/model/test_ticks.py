@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.errors import DescriptionError, StateError
-from strandline.model.ticks import Edge, Tick, input_watermark, output_watermark
+from strandline.model.ticks import Edge, Tick, output_watermark
 from strandline.model.time import Instant
 
 instants = st.integers(-(2**62), 2**62).map(Instant)
@@ -39,12 +39,6 @@ def test_a_tick_does_not_change_with_the_mapping_it_was_made_from():
     given_edges.clear()
     assert list(tick.edges) == ["a"]
     assert hash(tick) == hash(Tick(number=0, now=Instant(0), edges={"a": Edge.first()}))
-
-
-def test_a_stage_works_by_the_least_of_its_ancestors_and_must_have_one():
-    assert input_watermark(Instant(3), Instant(1), Instant(2)) == 1
-    with pytest.raises(DescriptionError, match="ancestors"):
-        input_watermark()
 
 
 def test_a_stage_promises_its_input_watermark_unless_something_is_pending_before():

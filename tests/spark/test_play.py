@@ -67,11 +67,11 @@ class Wandering(sl.CustomWindow):
 
 def test_a_tick_that_leaves_something_else_when_it_is_made_again_is_told(spark: SparkSession) -> None:
     stage = orders().key_by("user").window(Wandering()).aggregate("m", n=sl.Count())
-    with pytest.raises(DataError, match="Step 2: after the crash the tick, made again, leaves"):
+    with pytest.raises(DataError, match="Tick 1: after the crash the tick, made again, leaves"):
         play(stage, [Events(ROWS), Crash(), END], runner="spark", spark=spark)
 
 
 def test_an_error_of_a_play_comes_through_the_engine(spark: SparkSession) -> None:
     stage = orders().key_by("user").window(sl.Tumbling("1m")).aggregate("m", n=sl.Count())
-    with pytest.raises(TranscriptError, match="Step 2: the watermark goes back"):
+    with pytest.raises(TranscriptError, match="Tick 2: the watermark goes back"):
         play(stage, [END, Watermark("2026-01-01T12:00:00Z")], runner="spark", spark=spark)

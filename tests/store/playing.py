@@ -46,7 +46,7 @@ def ticks_of(case: Case) -> Iterator[tuple[StageKernel, Any, pl.DataFrame, Edge,
     runner, origin = KernelRunner(case.stream.flow), PlayedSource(source)
     kernel = StageKernel(plan_stage(stage, carry=carried(case.stream.flow, stage)))
     for number, step in enumerate(case.steps):
-        arrived = origin.tick(as_tick(step), f"Step {number}")
+        arrived = origin.tick(as_tick(step), f"Tick {number}")
         rows = runner.read(arrived.rows, origin.schema)
         for node in case.stream.flow.nodes[1:-1]:
             rows = runner.stateless(node, rows, arrived.now)  # type: ignore[arg-type]

@@ -237,7 +237,7 @@ class _Forgetful(sl.Aggregate):
 def test_a_crash_finds_an_aggregate_that_is_not_a_pure_function(runner: str) -> None:
     windowed = source().key_by().window(sl.Tumbling("1m"), trigger=sl.AfterWatermark(early=sl.AfterCount(1)))
     stage = windowed.aggregate("forgetful", x=_Forgetful())
-    with pytest.raises(sl.DataError, match="Step 2: after the crash the tick, made again, shows"):
+    with pytest.raises(sl.DataError, match="Tick 1: after the crash the tick, made again, shows"):
         play(stage, [Events([row("ann", 1, "00:01")]), Crash()], runner=runner)
 
 
@@ -249,10 +249,12 @@ def test_books_that_do_not_balance_are_a_fault_that_play_reports() -> None:
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([Watermark(5), Watermark(4)], "Step 2: the watermark goes back"),
-        ([ProcessingTime(5), ProcessingTime(4)], "Step 2: processing time goes back"),
+        ([Watermark(5), Watermark(4)], "Tick 2: the watermark goes back"),
+        ([ProcessingTime(5), ProcessingTime(4)], "Tick 2: processing time goes back"),
         ([ProcessingTime(-1)], "processing time goes back"),
-        ([Events([{"usr": "ann"}])], "Step 1, row 1 has a column 'usr'"),
+        ([ProcessingTime(2**70)], "Tick 1: processing time leaves the calendar"),
+        ([Watermark(5), Crash(), Watermark(4)], "Tick 2: the watermark goes back"),
+        ([Events([{"usr": "ann"}])], "Tick 1, row 1 has a column 'usr'"),
         ([Events([{"user": 5}])], "column 'user': 5 is no string"),
         ([Events([{"user": "a\ud800"}])], "column 'user': 'a\\ud800' holds half a character"),
         ([Events([{"at": "2026-01-01T12:00:00"}])], "has no time zone"),
@@ -363,3 +365,17 @@ def test_what_a_source_rejected_has_a_raw_text_that_is_null_in_a_play(runner: st
         events.rejected.select("user", "reason", "raw"), [Events([{"user": "ann", "at": None}])], runner=runner
     )
     assert shown == [[{"user": "ann", "reason": "the time is null", "raw": None}]]
+
+
+WIDE = ("99999999999999999999.999999999999999999", "12345678901.123456789012345678")
+
+
+@both
+@pytest.mark.parametrize("value", WIDE)
+def test_every_digit_of_a_wide_decimal_stays(runner: str, value: str) -> None:
+    wide = sl.Flow("wide").source("rows", sl.Rows(schema="e decimal(38,18), at timestamp"), time="at")
+    shown = wide.select("e as same", "-e as minus", "abs(-e) as plus", "e > 1 as more")
+    ((row,),) = play(shown, [Events([{"e": value, "at": 0}])], runner=runner)
+    assert {name: str(found) for name, found in row.items()} == {
+        "same": value, "minus": f"-{value}", "plus": value, "more": "True",
+    }  # fmt: skip

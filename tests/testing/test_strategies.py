@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import strandline as sl
 from strandline.model.flow import StageNode
 from strandline.model.triggers import KINDS, AfterEach, AfterWatermark, Repeatedly, Trigger
-from strandline.testing import Crash, play
+from strandline.testing import Crash, Events, Watermark, play
 from strandline.testing.strategies import (
     SCHEMA,
     WINDOWS,
@@ -120,3 +120,22 @@ def test_a_user_draws_events_and_steps_for_a_schema_of_their_own(data: st.DataOb
 def test_a_strategy_for_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(sl.DescriptionError, match="usr"):
         events(values={"usr": st.none()})
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    with pytest.raises(sl.DescriptionError, match="stages=3"):
+        find(flows(stages=3), lambda _: True)
+    with pytest.raises(sl.DescriptionError, match="'at', the time"):
+        events(values={"at": st.none()})
+    with pytest.raises(sl.DescriptionError, match="batch_cuts"):
+        batch_cuts([], most=0)
+    with pytest.raises(sl.DescriptionError, match="batch_cuts"):
+        batch_cuts(events())  # type: ignore[arg-type]
+
+
+def test_traits_are_told_of_a_flow_with_another_time() -> None:
+    flow = sl.Flow("mine")
+    stream = flow.source("events", sl.Rows(schema="who string, seen timestamp"), time="seen")
+    stage = stream.key_by("who").window(sl.Tumbling("1m")).aggregate("counts", n=sl.Count())
+    late = [Watermark("2026-01-01T12:00:30Z"), Events([{"who": "ann", "seen": "2026-01-01T12:00:10Z"}, {"who": "bob"}])]
+    assert traits(Case(stream=stage, steps=tuple(late)), play(stage, late)) == {"late"}

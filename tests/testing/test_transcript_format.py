@@ -129,6 +129,7 @@ def test_a_document_that_cannot_be_understood_is_refused_by_name(text: str, said
         ("ticks: [{panes: }]", "tick 1: panes is empty, no list of rows"),
         ("ticks: [{crash: 1}]", "tick 1: crash is 1, no boolean"),
         ("ticks: [{reaches: [12:01]}]", "tick 1: An instant must be"),
+        ("ticks: [{reaches: {evets: 12:01}}]", "tick 1: reaches has 'evets'"),
         ("ticks: [{watermark: }]", "tick 1: An instant must be"),
         ("ticks: [{}, {panes: [{amount: one}]}]", "tick 2: panes, 'amount': 'one' is no bigint"),
         ("check_fails: {a: 1}", "check_fails is {'a': 1}, no text"),

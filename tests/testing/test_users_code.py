@@ -270,3 +270,42 @@ def test_an_exception_in_a_policy_names_it(method: str) -> None:
     stage = source(policy).key_by().window(sl.Tumbling("1m")).aggregate("stage", n=sl.Count())
     error = refused(lambda runner: play(stage, [Events(ROWS, policy=True)], runner=runner))
     assert error.what == f"Mine.{method} raised KeyError: 'gone'"
+
+
+class Twice(sl.CustomWindow):
+    """A window that merges, and gives each row two of them."""
+
+    merging = True
+
+    def assign(self, time: sl.Instant, row: Any) -> list[tuple[int, int]]:
+        return [(time, time + 5), (time + 2, time + 8)]
+
+
+def test_windows_that_merge_are_one_for_each_row() -> None:
+    stage = source().key_by().window(Twice()).aggregate("stage", n=sl.Count())
+    error = refused(lambda runner: play(stage, [Events(ROWS)], runner=runner))
+    assert "Twice.assign gave a row 2 windows" in error.what
+
+
+def test_a_condition_of_an_aggregate_or_a_trigger_is_asked_of_late_rows_too() -> None:
+    late = [Watermark("2026-01-01T12:05:00Z"), Events([{"x": 0, "at": NOON}])]
+    windowed = source().key_by()
+    counted = windowed.window(sl.Tumbling("1m")).aggregate("stage", n=sl.Count(where="10 / x > 1"))
+    trigger = sl.AfterWatermark(late=sl.OnEvent("10 / x > 1"))
+    waited = windowed.window(sl.Tumbling("1m"), trigger=trigger).aggregate("other", n=sl.Count())
+    for stage in (counted, waited):
+        assert "ivision by zero" in refused(lambda runner, stage=stage: play(stage, late, runner=runner)).what
+
+
+@both
+def test_what_an_aggregate_gives_is_asked_of_windows_that_may_be_shown(runner: str) -> None:
+    mean = made(
+        start=lambda self: [0, 0], add=lambda self, a, x: [a[0] + x, a[1] + 1], output=lambda self, a: a[0] // a[1]
+    )
+    trigger = sl.AfterWatermark(early=sl.When("n >= 2"))
+    stage = (
+        source().key_by("x").window(sl.Tumbling("1m"), trigger=trigger, mode="discarding")
+        .aggregate("stage", n=sl.Count(), own=mean)
+    )  # fmt: skip
+    found = play(stage, [Events([ROWS[0]] * 2), Events([ROWS[1]]), Watermark("2026-01-01T12:01:00Z")], runner=runner)
+    assert [[(pane["n"], pane["own"]) for pane in panes] for panes in found] == [[(2, 1)], [], [(1, 2)]]

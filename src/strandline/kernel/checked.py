@@ -10,14 +10,11 @@ import polars as pl
 
 from strandline.errors import DataError
 from strandline.model.cast import BITS
+from strandline.model.time import Instant
 from strandline.model.types import Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Name = Callable[[DataError], "Refused"]
-FIRST_MOMENT: Final = -62_135_596_800_000_000
-"""0001-01-01T00:00:00Z in microseconds."""
-LAST_MOMENT: Final = 253_402_300_799_999_999
-"""9999-12-31T23:59:59.999999Z in microseconds."""
 
 
 class Refused(DataError):
@@ -141,7 +138,8 @@ def time_step(op: str, type: Type) -> Callable[[Array, Array], Array]:
 
     def step(a: Array, b: Array) -> Array:
         found = _INTEGER_STEPS[op](a, b, type)
-        if type.name.startswith("timestamp") and ((found < FIRST_MOMENT) | (found > LAST_MOMENT)).any():
+        first, last = int(Instant.FIRST_IN_CALENDAR), int(Instant.LAST_IN_CALENDAR)
+        if type.name.startswith("timestamp") and ((found < first) | (found > last)).any():
             raise DataError("A time leaves the years 1 to 9999.", fix="Filter such rows first.")
         return found
 

@@ -13,7 +13,7 @@ from strandline.kernel import triggers
 from strandline.kernel.expressions import evaluate_columns
 from strandline.kernel.folds import state_columns
 from strandline.kernel.folds.lists import list_lengths
-from strandline.kernel.frames import changed, constant, framed, no_rows, stacked
+from strandline.kernel.frames import changed, constant, framed, kept, no_rows, stacked
 from strandline.kernel.plan import KEY, Plan, once_per_plan
 from strandline.kernel.show import (
     TIMINGS,
@@ -64,7 +64,9 @@ def fire(plan: Plan, table: pl.DataFrame, touched: Mask, edge: Edge, now: Instan
     closes = closing(plan, table, edge.after) & (not mid_tick)
     book = {name: table[name].to_numpy() for name in plan.columns if name.startswith("t")}
     before = dict(book)
-    holds = _Holds(plan, table, now)
+    discarding = plan.stage.mode == "discarding"
+    # Of a window that discarded what it had no condition is true: nothing is there to be asked about.
+    holds = _Holds(plan, table, now, of=(table["new"].to_numpy() > 0) | ((touched | crossing) & (not discarding)))
     asked = triggers.Asked(
         before=edge.before, after=edge.after, now=int(now), end=end, closing=closes, holds=holds.ask, mid_tick=mid_tick
     )
@@ -149,10 +151,10 @@ def no_panes(plan: Plan) -> pl.DataFrame:
 
 
 class _Holds:
-    """Whether text expressions hold for the windows of a table; the aggregates are shown once, and only if asked."""
+    """Whether text expressions hold for some windows of a table; the aggregates are shown once, and only if asked."""
 
-    def __init__(self, plan: Plan, table: pl.DataFrame, now: Instant) -> None:
-        self.plan, self.table, self.now = plan, table, now
+    def __init__(self, plan: Plan, table: pl.DataFrame, now: Instant, *, of: Mask) -> None:
+        self.plan, self.table, self.now, self.of = plan, table, now, of
         self.frame: pl.DataFrame | None = None
         self.answers: dict[str, Mask] = {}
 
@@ -161,11 +163,13 @@ class _Holds:
             if self.frame is None:
                 self.frame = self._visible()
             answer = evaluate_columns(parse(expression), self.frame, self.plan.asked, self.now)
-            self.answers[expression] = answer.fill_null(False).to_numpy().astype(np.bool_)
+            found = np.zeros(len(self.of), np.bool_)
+            found[self.of] = answer.fill_null(False).to_numpy()
+            self.answers[expression] = found
         return self.answers[expression]
 
     def _visible(self) -> pl.DataFrame:
-        table = self.table
+        table = kept(self.table, self.of)
         window = {name: moments(table[name]) for name in ("window_start", "window_end")}
         keys = {key: table[KEY + key] for key in self.plan.stage.keys}
         return framed({**keys, **window, **values(self.plan, table)})

@@ -45,8 +45,8 @@ def advance_slices(
         first, last = int(windows[0]), int(windows[-1]) + int(_hopping(plan).size)
         needed = [n for n in sorted(state.slices) if first < (n + 1) * plan.cell + _shift(plan) <= last]
         state = _compact(plan, state, needed, tick.number, reads)
-        untouched = np.zeros(0, np.bool_)
-        fired = [fire(plan, t, untouched, edge, tick.now) for t in _assembled(plan, state, needed, windows, reads)]
+        assembled = _assembled(plan, state, needed, windows, reads)
+        fired = [fire(plan, each, np.zeros(each.height, np.bool_), edge, tick.now) for each in assembled]
     over = [n for n in state.slices if edge.after >= plan.deadline(last_end(plan, n))]
     touched = sorted_unique(plan.slices(table["window_end"].to_numpy())).tolist()
     return state.without(over).merged(plan, touched, watermark=edge.after), fired

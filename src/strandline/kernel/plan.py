@@ -32,7 +32,6 @@ from strandline.model.triggers import (
     AfterProcessingTime,
     AfterWatermark,
     OnEvent,
-    Trigger,
     When,
 )  # fmt: skip
 from strandline.model.types import Schema
@@ -235,7 +234,7 @@ def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
             f"The columns before stage {stage.name!r} are known to Spark alone.", fix='Use runner="spark".'
         )
     lateness, taking_back = lateness_of(stage), retracts(stage.parent)
-    trigger = compile_trigger(_asked(stage, lateness))
+    trigger = compile_trigger(with_late_panes(stage.trigger, lateness))
     masks = {name: parse(condition) for name, condition in masks_of(stage).items()}
     folds = tuple((name, _fold(stage, name, inputs, taking_back)) for name, _ in stage.aggregates)
     single = fires_once(trigger.trigger, lateness)
@@ -245,13 +244,6 @@ def plan_stage(stage: StageNode, *, carry: tuple[str, ...] = ()) -> Plan:
         columns=_columns(stage, trigger, dict(folds), carry, taking_back, single),
         taking_back=taking_back, single=single,
     )  # fmt: skip
-
-
-def _asked(stage: StageNode, lateness: Span) -> Trigger:
-    """The trigger as it runs. Where a window is forgotten with its on-time pane, `late` is never asked."""
-    trigger = with_late_panes(stage.trigger, lateness)
-    once = isinstance(trigger, AfterWatermark) and fires_once(trigger, lateness)
-    return AfterWatermark() if once else trigger
 
 
 def _fold(stage: StageNode, name: str, inputs: Schema, taking_back: bool) -> Fold:

@@ -265,7 +265,8 @@ class Aggregate(ABC):
 
     As in SQL, nulls are passed over: a row in which one of `columns` is null is never given to `add`.
     The accumulator may be any value that JSON can say and gives back unchanged (it is stored as such, never pickled):
-    lists, not tuples, and dicts with text keys. What `output` gives must be of the type that `result` says. `merge`
+    lists, not tuples, and dicts with text keys. What `output` gives must be of the type that `result` says, or null; it
+    may be asked of the accumulator of no rows, too. `merge`
     must be associative and commutative, and `add` too must not depend on the order of rows: rows of one tick come in any
     order. Define `remove(accumulator, *values)` too, and the aggregate can take rows back; a row may be taken back from
     an accumulator that never saw it, and merged later, so merge(a, remove(b, x)) must equal remove(merge(a, b), x).

@@ -76,11 +76,11 @@ def fit(value: Decimal, type: Type) -> Decimal:
     Decimal('2.35')
     """
     rounded = value.quantize(Decimal(1).scaleb(-type.scale), context=EXACT)
-    if abs(rounded) >= Decimal(10) ** (type.precision - type.scale):
+    if rounded.copy_abs() >= Decimal(10).scaleb(type.precision - type.scale - 1):
         raise DataError(
             f"{value} does not fit into {type.text}.", fix="Cast the operands to a wider type, or filter such rows."
         )
-    return rounded or abs(rounded)  # Spark's decimals know no negative zero
+    return rounded or rounded.copy_abs()  # Spark's decimals know no negative zero
 
 
 def divide(left: Decimal, right: Decimal, type: Type) -> Decimal:

@@ -227,11 +227,11 @@ def _on_times(bound: Bound, left: Any, right: Any) -> Any:
 
 
 def _signed(bound: Bound, value: Any) -> Any:
+    if isinstance(value, Decimal):  # copied, because arithmetic keeps 28 digits only
+        return fit(value.copy_negate() if bound.op == "negate" else value.copy_abs(), bound.type)
     found = -value if bound.op == "negate" else abs(value)
     if isinstance(value, timedelta):
         whole(micros_of(found), Type.of("bigint"))
-    if isinstance(value, Decimal):
-        return fit(found, bound.type)
     return whole(found, bound.type) if bound.type.is_integer else found
 
 

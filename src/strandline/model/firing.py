@@ -25,10 +25,15 @@ SHORT: Final = 60  # characters of a trigger that an error may repeat
 
 
 def with_late_panes(trigger: Trigger, lateness: Span) -> Trigger:
-    """The outermost trigger as it runs: with lateness and no late=, every tick that brought late events fires."""
-    if isinstance(trigger, AfterWatermark) and trigger.late is None and lateness > 0:
-        return AfterWatermark(early=trigger.early, late=AfterCount(1))
-    return trigger
+    """The outermost trigger as it runs: with lateness and no late=, every tick that brought late events fires.
+
+    Without lateness a window is forgotten with its on-time pane, and late= is never asked.
+    """
+    if not isinstance(trigger, AfterWatermark):
+        return trigger
+    if lateness == 0:
+        return AfterWatermark(early=trigger.early)
+    return AfterWatermark(early=trigger.early, late=trigger.late or AfterCount(1))
 
 
 def fires_before_close(trigger: Trigger, lateness: Span) -> bool:
@@ -67,7 +72,7 @@ def closes(trigger: Trigger, lateness: Span, *, ttl: bool = False) -> bool:
     if isinstance(trigger, AfterWatermark):
         late = with_late_panes(trigger, lateness)
         assert isinstance(late, AfterWatermark)
-        return not ttl and (lateness == 0 or late.late is None or closes(late.late, lateness))
+        return not ttl and (late.late is None or closes(late.late, lateness))
     if isinstance(trigger, AfterClose):
         return True
     if isinstance(trigger, AfterCount):

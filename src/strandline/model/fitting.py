@@ -194,9 +194,10 @@ def _trigger_expressions(stage: StageNode, schema: Schema) -> Problems:
 
 
 def _answerable(trigger: When, schema: Schema) -> Problems:
-    """A `When` is asked in the middle of a step, where Spark cannot be."""
+    """A `When` is asked in the middle of a step, where Spark cannot be, and only of windows that something happened to."""
     try:
-        bind(parse(trigger.expression), schema)
+        expression = parse(trigger.expression)
+        bind(expression, schema)
     except OutsideSubset as error:
         yield DescriptionError(
             f"When({trigger.expression!r}) is asked while windows are merged, and cannot be: {error.what}",
@@ -204,6 +205,13 @@ def _answerable(trigger: When, schema: Schema) -> Problems:
         )
     except StrandlineError:
         return  # said by `_boolean`
+    else:
+        if expression.uses_now:
+            yield DescriptionError(
+                f"When({trigger.expression!r}) asks the clock, and nobody asks a window again because time passes.",
+                fix="Use AfterProcessingTime for what depends on the clock, beside a When without it: AfterAll(AfterProcessingTime('10s'), "
+                "When('n > 3')).",
+            )
 
 
 def asked_columns(stage: StageNode, schema: Schema) -> Schema:

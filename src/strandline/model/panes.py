@@ -7,7 +7,6 @@ from typing import Final, Literal
 from strandline.model.types import Type
 
 Mode = Literal["discarding", "accumulating", "retracting"]
-Timing = Literal["early", "on_time", "late"]
 
 EARLY: Final = "early"
 ON_TIME: Final = "on_time"

@@ -82,17 +82,6 @@ class Tick:
         return cls(number=data["number"], now=Instant(data["now"]), edges=edges)
 
 
-def input_watermark(*ancestors: Instant) -> Instant:
-    """The watermark a stage works by: the least of its own ancestors, and of nobody else.
-
-    >>> input_watermark(Instant(30), Instant(10))
-    Instant('1970-01-01T00:00:00.000010Z')
-    """
-    if not ancestors:
-        raise DescriptionError("A stage without ancestors has no watermark.", fix="Name the edges that lead into it.")
-    return min(ancestors)
-
-
 def output_watermark(input_after: Instant, holds: Iterable[Instant] = ()) -> Instant:
     """What a stage may promise downstream: its input's watermark, held by the earliest time it may still emit.
 

@@ -30,7 +30,7 @@ class AfterWatermark:
 
     Before that `early`, and after it `late`, decide; both repeat by themselves. A window whose first event
     comes after its end has missed its on-time pane: `late` decides. Outermost, with lateness and no `late`, every
-    tick that brought late events fires.
+    tick that brought late events fires; without lateness `late` is never asked.
     """
 
     _: KW_ONLY
@@ -100,7 +100,8 @@ class AfterProcessingTime:
 class When:
     """Ready when the expression over keys, window and aggregates holds; `crossing=True`: only when it did not hold before.
 
-    Judged once a tick, on the merged value.
+    Judged once a tick, on the merged value, of windows that an event came to or whose end is reached; so it may not ask the
+    clock. Of a discarding window that has nothing since its last pane it never holds.
     """
 
     expression: str
@@ -114,7 +115,7 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class OnEvent:
-    """Ready when the expression held for an event of the window: punctuation."""
+    """Ready when the expression held for an event of the window: punctuation. It is asked of every row, late ones too."""
 
     expression: str
 

@@ -90,7 +90,13 @@ def windows_said(window: CustomWindow, time: Instant, row: Mapping[str, Any]) ->
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):
         raise _no_windows(who, answer)
     windows: list[Any] = ask(who, list, answer)  # a generator raises here, and not when it was made
-    return sorted({_window(who, each) for each in windows})
+    found = sorted({_window(who, each) for each in windows})
+    if window.merging and len(found) > 1:
+        raise DataError(
+            f"{who} gave a row {len(found)} windows, and windows of its class merge: the row would be in one of them twice.",
+            fix="Give each row one window, or leave `merging` False.",
+        )
+    return found
 
 
 def _window(who: str, said: Any) -> tuple[int, int]:

@@ -185,7 +185,7 @@ class CustomWindow(ABC):
     """A user's own window: subclass it, say which windows a row belongs to, as pairs of whole microseconds.
 
     `assign` must be a pure function of its arguments. With `merging = True` windows of one key that overlap
-    merge, as sessions do. `longest` is the length that no window exceeds, where one is known.
+    merge, as sessions do, and a row has one window at most. `longest` is the length that no window exceeds, where one is known.
 
     >>> class Shift(CustomWindow):
     ...     longest = Span.of("8h")

@@ -201,6 +201,10 @@ def placed_rows(
     for name in values or {}:
         schema.require(name, "values=")
     schema.require(time, "time=")
+    if time in (values or {}):
+        raise DescriptionError(
+            f"values= names {time!r}, the time, which is drawn around the watermark.", fix="Leave it out of values=."
+        )
     columns = {name: (values or {}).get(name, few(kind)) for name, kind in schema.columns if name != time}
     return st.tuples(st.fixed_dictionaries(columns), st.integers(0, _SECONDS - 1))
 

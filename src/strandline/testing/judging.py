@@ -100,10 +100,10 @@ class _Comparison:
         ]
         if expected.replaced is not None:
             found += _differ("replaced", expected.replaced, self.replaced, [[row] for row in shown.replaced])
-        for name, time in expected.reaches.items():
-            reached = shown.watermarks.get(name)
+        for name, time in known_names(expected.reaches, shown.watermarks, "reaches").items():
+            reached = shown.watermarks[name]
             if reached != time:
-                found.append(f"the watermark of {name!r} reaches {reached and reached.text}, not {time.text}")
+                found.append(f"the watermark of {name!r} reaches {reached.text}, not {time.text}")
         return found
 
     def _queues(self, rows: list[Shown]) -> list[list[Shown]]:

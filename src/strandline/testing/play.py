@@ -32,7 +32,7 @@ from strandline.model.types import Schema
 from strandline.testing.results import Books, Played, PlayedTick
 from strandline.testing.runners import Batch, Runner, StageOutcome, Stateless, make_runner, play_with_spark
 from strandline.testing.source import Arrived, PlayedSource
-from strandline.testing.steps import Crash, Step, Tick, as_tick
+from strandline.testing.steps import Crash, Step, Tick, as_tick, named
 
 
 def play(
@@ -154,16 +154,14 @@ class _Piece:
         self.last: tuple[Tick, str, PlayedTick] | None = None
 
     def play(self, steps: list[Step]) -> Iterator[PlayedTick]:
-        for number, step in enumerate(steps, 1):
+        for at, (place, step) in enumerate(named(steps), 1):
             if isinstance(step, Crash):
-                self.crash(f"Step {number}")
+                self.crash(place)
                 yield PlayedTick(watermarks=self.watermarks())
             else:
-                if number < len(steps) and isinstance(
-                    steps[number], Crash
-                ):  # encoding all state is worth its time only then
+                if at < len(steps) and isinstance(steps[at], Crash):  # encoding all state is worth its time only then
                     self.before = self.keep()
-                tick, place = as_tick(step), f"Step {number}"
+                tick = as_tick(step)
                 shown = self.tick(tick, place)
                 self.last = (tick, place, shown)
                 yield shown

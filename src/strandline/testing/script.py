@@ -14,7 +14,7 @@ from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
 from strandline.sources.contract import EVERY, MALFORMED, Limit, Offset, Piece, Place, even_ranges
 from strandline.testing.source import PlayedSource
-from strandline.testing.steps import Crash, Step, Tick, as_tick
+from strandline.testing.steps import Crash, Step, Tick, as_tick, named
 
 if TYPE_CHECKING:
     from strandline.store.storage import Storage
@@ -40,10 +40,10 @@ class ScriptedTick:
 def script_of(node: SourceNode, steps: Sequence[Step]) -> tuple[ScriptedTick, ...]:
     """The ticks of a play, without its crashes; the rows are checked against the source's schema."""
     source, found, decided = PlayedSource(node), [], False
-    for number, step in enumerate(steps, 1):
+    for place, step in named(steps):
         if isinstance(step, Crash):
             continue
-        tick, place = as_tick(step), f"Step {number}"
+        tick = as_tick(step)
         source.move_clock(tick.processing_time, place)
         decides = tick.policy or (decided and tick.processing_time is not None)
         decided = decided or decides

@@ -98,6 +98,11 @@ class PlayedSource:
         """Let processing time go on; None leaves it where it is."""
         if to is None:
             return
+        if not to.in_calendar:
+            raise TranscriptError(
+                f"{place}: processing time leaves the calendar, at {int(to)} microseconds since 1970.",
+                fix="Give an instant of the years 1 to 9999; a number is taken for microseconds.",
+            )
         if to < self.now:
             raise TranscriptError(
                 f"{place}: processing time goes back from {self.now.text} to {to.text}.",

@@ -11,7 +11,7 @@ A tick's events are judged by the watermark before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -128,6 +128,14 @@ def as_tick(step: Step) -> Tick:
     raise TranscriptError(
         f"{step!r} is no step.", fix="Give Events([...]), Watermark(t), ProcessingTime(t), Tick(...) or Crash()."
     )
+
+
+def named(steps: Iterable[Step]) -> Iterator[tuple[str, Step]]:
+    """Each step with what an error calls it: the tick that it is, or that is made again after a crash."""
+    number = 0
+    for step in steps:
+        number += not isinstance(step, Crash)
+        yield f"Tick {number}", step
 
 
 def _several(events: Events | Sequence[Row] | Sequence[Events]) -> tuple[Events, ...]:

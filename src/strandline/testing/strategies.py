@@ -19,9 +19,10 @@ from typing import Any, Final
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from strandline.errors import CheckFailed
+from strandline.errors import CheckFailed, DescriptionError, told
 from strandline.model.aggregates import AnyAggregate, Collect, Count, Max, Sum
-from strandline.model.flow import Flow, Stage, StageNode
+from strandline.model.flow import Flow, SourceNode, Stage, StageNode, lineage
+from strandline.model.nodes import Arrival
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import Trigger
 from strandline.model.types import Schema
@@ -87,6 +88,8 @@ def flows(
     Everything may be fixed from outside: `window` by kind or value, `trigger` by its outermost kind or value, `late`
     whether there is lateness. `allow_loss=False` draws only triggers that lose nothing.
     """
+    if stages not in (1, 2, None):
+        raise DescriptionError(f"stages={stages!r} cannot be drawn.", fix="Give 1, 2, or None for either.")
     chosen = draw(windows(window)) if window is None or isinstance(window, str) else window
     tree = draw(triggers(trigger)) if trigger is None or isinstance(trigger, type) else trigger
     late = draw(st.booleans()) if late is None else late
@@ -170,7 +173,12 @@ def events(
 
 
 def batch_cuts(rows: Sequence[Row], *, most: int = 8) -> st.SearchStrategy[list[list[Row]]]:
-    """The same rows in the same order, cut into ticks; some ticks may be empty."""
+    """The same rows in the same order, cut into ticks, `most` of them at most; some may be empty."""
+    if not isinstance(rows, Sequence) or most < 1:
+        raise DescriptionError(
+            f"batch_cuts cuts rows into one tick or more, not {told(rows)} into {most!r}.",
+            fix="Give rows that were drawn: data.draw(batch_cuts(rows)), or events().flatmap(batch_cuts).",
+        )
     ends = st.lists(st.integers(0, len(rows)), max_size=most - 1).map(sorted)
     return ends.map(lambda at: [list(rows[a:b]) for a, b in zip([0, *at], [*at, len(rows)], strict=True)])
 
@@ -235,9 +243,18 @@ def traits(case: Case, played: Played) -> frozenset[str]:
     ticks = [
         (as_tick(step), mark) for step, mark in zip(case.steps, before, strict=False) if not isinstance(step, Crash)
     ]
-    if any(row["at"] < mark for tick, mark in ticks for part in tick.events for row in part.rows):
+    column = _time_of(case.stream)
+    rows = [(row, mark) for tick, mark in ticks for part in tick.events for row in part.rows]
+    if column is not None and any(Instant.of(row[column]) < mark for row, mark in rows if row.get(column) is not None):
         found.add("late")
     return frozenset(found | ({"merged"} if _merged(case.stream, played) else set()))
+
+
+def _time_of(stream: Stage) -> str | None:
+    """The column of event time; None where that is the time of arrival, which is never late."""
+    source = [*lineage(stream.node)][-1]
+    assert isinstance(source, SourceNode)
+    return None if isinstance(source.time, Arrival) else source.time
 
 
 def _merged(stage: Stage, played: Played) -> bool:

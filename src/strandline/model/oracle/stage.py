@@ -8,13 +8,15 @@ from datetime import timedelta
 from typing import Any
 
 from strandline.model.aggregates import AnyAggregate
+from strandline.model.evaluate import evaluate
+from strandline.model.expressions import parse
 from strandline.model.flow import StageNode
 from strandline.model.hashing import hash_values
 from strandline.model.oracle.aggregates import CARRIED, Reading, carried, compute
 from strandline.model.oracle.living import Key, Living, Pane
 from strandline.model.oracle.passing import Arrival, Books, Outcome, Tick, arrivals_of
-from strandline.model.oracle.triggers import Moment, bear, fire, observe, plant, ready, remember, tree
-from strandline.model.oracle.values import Entry, Row, canonical, rank, shown_instant
+from strandline.model.oracle.triggers import Moment, bear, fire, observe, parts, plant, ready, remember, tree
+from strandline.model.oracle.values import Entry, Row, canonical, holds, rank, shown_instant
 from strandline.model.oracle.windows import (
     Component,
     Interval,
@@ -26,7 +28,7 @@ from strandline.model.oracle.windows import (
 from strandline.model.panes import CAME_FROM, EARLY, INSERT, LATE, ON_TIME, RETRACT, TIME, WEIGHT
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant, Span
-from strandline.model.triggers import AfterCount, When
+from strandline.model.triggers import AfterCount, OnEvent, When
 from strandline.model.types import Schema
 from strandline.model.windows import Global
 
@@ -60,7 +62,9 @@ class StageOracle:
         self.living: dict[Key, list[Living]] = {}
         triggers = [part.trigger for part in tree(plant(stage.trigger, lateness))]
         self.counts_exactly = any(isinstance(t, AfterCount) and t.exact for t in triggers)
-        self.asks_values = any(isinstance(t, When) for t in triggers)
+        self.conditions = [t.expression for t in triggers if isinstance(t, When)]
+        self.asked_of_rows = [a.where for _, a in stage.aggregates if a.where is not None]
+        self.asked_of_rows += [t.expression for t in parts(stage.trigger) if isinstance(t, OnEvent)]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StageOracle:
         """A copy with its own state; the description never changes, and is shared."""
@@ -100,6 +104,7 @@ class StageOracle:
         arrivals, rejected = [], []
         for number, row in enumerate(rows):
             clean = self._clean(row)
+            self._ask_of_row(clean, now)
             reason = reason_to_reject(self.stage.window, row)
             windows = [] if reason else windows_of(self.stage.window, row[TIME], clean)
             reason = reason or reason_to_reject_windows(self.stage.window, windows)
@@ -108,6 +113,11 @@ class StageOracle:
             else:
                 rejected.append({**row, "reason": reason})
         return arrivals, rejected
+
+    def _ask_of_row(self, row: Row, now: Instant) -> None:
+        """Conditions are asked of every row that comes, so that an error does not depend on what becomes of it."""
+        for condition in self.asked_of_rows:
+            holds(condition, Entry(0, 1, row, now), self.schema)
 
     def _clean(self, row: Row) -> Row:
         kinds: Mapping[str, Any] = self.schema or {}
@@ -201,15 +211,22 @@ class StageOracle:
     def _ask_after_an_event(self, window: Living, tick: Tick) -> None:
         """Only exact counts may answer, and the watermark has not moved yet."""
         before = tick.edge.before
-        self._ask(window, Moment(before, window.end, tick.now, False, {}, only_exact_counts=True), tick)
+        self._ask(window, Moment(before, window.end, tick.now, False, only_exact_counts=True), tick)
 
     def _ask_at_the_end(self, window: Living, tick: Tick) -> None:
-        values = self._row(window) if self.asks_values else {}
         closing = tick.edge.after >= self._deadline(window)
-        moment = Moment(tick.edge.after, window.end, tick.now, closing, values, self.asked)
+        moment = Moment(tick.edge.after, window.end, tick.now, closing, self._true_of(window, tick.edge))
         self._ask(window, moment, tick)
         if window.touched:
             remember(window.trigger, moment)
+
+    def _true_of(self, window: Living, edge: Edge) -> list[str]:
+        """What a When asks that is true of the window. Of one that discarded what it had nothing is."""
+        moved = window.touched or edge.before < window.end <= edge.after
+        if not (window.new > 0 or (moved and self.stage.mode != "discarding")):
+            return []
+        row = self._row(window) if self.conditions else {}
+        return [each for each in self.conditions if evaluate(parse(each), row, schema=self.asked) is True]
 
     def _ask(self, window: Living, moment: Moment, tick: Tick) -> None:
         crossing = tick.edge.before < window.end <= moment.watermark

@@ -6,14 +6,10 @@ the parts that were ready; `start` makes a part new.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from strandline.model.evaluate import evaluate
-from strandline.model.expressions import parse
 from strandline.model.oracle.values import Entry, holds
-from strandline.model.time import Instant
 from strandline.model.triggers import (
     AfterAll,
     AfterAny,
@@ -52,21 +48,24 @@ class State:
 
 @dataclass(frozen=True)
 class Moment:
-    """What a trigger may know when it is asked."""
+    """What a trigger may know when it is asked; `true` are the conditions that hold."""
 
     watermark: int
     end: int
     now: int
     closing: bool
-    values: Mapping[str, Any]
-    schema: Schema | None = None
+    true: Collection[str] = ()
     only_exact_counts: bool = False
 
 
 def plant(trigger: Trigger, lateness: int) -> State:
-    """The state of a stage's trigger. Outermost, late events with no trigger of their own show at every tick."""
-    if isinstance(trigger, AfterWatermark) and trigger.late is None and lateness > 0:
-        return State(trigger, [_plant(trigger.early or Never()), _plant(AfterCount(1))])
+    """The state of a stage's trigger. Outermost, late events with no trigger of their own show at every tick.
+
+    Without lateness there is nothing that could be shown late: a window is forgotten when it is over.
+    """
+    if isinstance(trigger, AfterWatermark):
+        early, late = _plant(trigger.early or Never()), _plant(trigger.late or AfterCount(1))
+        return State(trigger, [early, late] if lateness > 0 else [early])
     return _plant(trigger)
 
 
@@ -85,6 +84,11 @@ def _parts(trigger: Trigger) -> tuple[Trigger, ...]:
     if isinstance(trigger, OrFinally):
         return (trigger.trigger, trigger.until)
     return ()
+
+
+def parts(trigger: Trigger) -> list[Trigger]:
+    """A trigger as it was described, and all its parts."""
+    return [part.trigger for part in tree(_plant(trigger))]
 
 
 def tree(state: State) -> list[State]:
@@ -170,7 +174,7 @@ def _leaf_ready(state: State, moment: Moment) -> bool:
     if isinstance(trigger, OnEvent):
         return state.seen
     if isinstance(trigger, When):
-        return _holds(trigger, moment) and not (trigger.crossing and state.was)
+        return trigger.expression in moment.true and not (trigger.crossing and state.was)
     return isinstance(trigger, AfterClose) and moment.closing
 
 
@@ -180,15 +184,11 @@ def _due(trigger: AfterProcessingTime, first: int) -> int:
     return first + (trigger.delay or 0)
 
 
-def _holds(trigger: When, moment: Moment) -> bool:
-    return evaluate(parse(trigger.expression), moment.values, schema=moment.schema, now=Instant(moment.now)) is True
-
-
 def remember(state: State, moment: Moment) -> None:
     """After the asking: note whether each When holds, for the next time."""
     for part in tree(state):
         if isinstance(part.trigger, When):
-            part.was = _holds(part.trigger, moment)
+            part.was = part.trigger.expression in moment.true
 
 
 def fire(state: State, moment: Moment) -> None:

@@ -37,7 +37,7 @@ from strandline.testing.capture import Captures, captured
 from strandline.testing.results import Books, PlayedTick
 from strandline.testing.script import ScriptedSource, ScriptedTick, script_of
 from strandline.testing.source import RUN
-from strandline.testing.steps import Crash, Step
+from strandline.testing.steps import Crash, Step, named
 
 
 def play_on_spark(flow: Flow, steps: Sequence[Step], options: Mapping[str, Any]) -> list[PlayedTick]:
@@ -93,14 +93,14 @@ class _Piece:
         """Run up to each crash; there the last tick is taken back, and the next run makes it again from the files."""
         wanted = 0
         before: tuple[int, str, _Left] | None = None
-        for number, step in enumerate([*steps, None], 1):
+        for place, step in [*named(steps), ("the end", None)]:
             if step is not None and not isinstance(step, Crash):
                 wanted += 1
                 continue
             self._run_to(wanted)
             if before is not None:
                 self._compare(*before)
-            before = None if step is None else self._take_back(f"Step {number}")
+            before = None if step is None else self._take_back(place)
 
     def _run_to(self, end: int) -> None:
         """Make the ticks up to a step. Where the clock begins, and that matters, another run begins too."""
