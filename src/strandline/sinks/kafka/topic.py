@@ -123,6 +123,7 @@ class Topic:
             told = error
         if not isinstance(told, Unsettled):
             raise told
+        self.admin.poll(0)  # what it heard meanwhile, a wrong password say, is told to who asks for it
         heard = "" if self.heard is None else f" ({self.cluster.said(self.heard.str())})"
         raise SinkError(
             f"The topic {self.name!r} at {self.cluster.servers} could not be {doing}: {told}{heard}.",
