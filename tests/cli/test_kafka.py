@@ -192,7 +192,8 @@ def test_one_that_is_interrupted_says_how_many_were_sent(kafka: str, topic: str,
     seen.communicate()
     sending.send_signal(signal.SIGINT)
     _, said = sending.communicate(timeout=60)
-    sent = int(said.partition("It was interrupted. Sent before: ")[2].split(".")[0])
+    assert "It was interrupted. Sent before: " in said, said
+    sent = int(said.partition("It was interrupted. Sent before: ")[2].split(".")[0].replace(",", ""))
     assert sent == len(read(kafka, topic, "--until-end"))
     assert 0 < sent < 10_000
 

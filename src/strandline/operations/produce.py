@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from strandline.clients.kafka import Cluster, require_confluent
@@ -27,6 +30,11 @@ def produce(
     """
     partitions_of(cluster, topic)
     sending = _Sending(cluster, topic)
+    with _interrupts(sending):
+        return _produced(sending, lines, key=key, rate=rate, raw=raw)
+
+
+def _produced(sending: _Sending, lines: Iterable[bytes], *, key: str | None, rate: float | None, raw: bool) -> int:
     start = time.monotonic()
     try:
         for number, line in enumerate(lines, 1):
@@ -46,8 +54,29 @@ def produce(
     return sending.arrived
 
 
+@contextmanager
+def _interrupts(sending: _Sending) -> Iterator[None]:
+    """Ctrl-C waits while the client is at work: raised in the middle of what it tells, it would be lost, and that with it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        sending.interrupted = sending.is_listening
+        if not sending.interrupted:
+            signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Sending:
     """A producer, and what became of what it was given."""
+
+    is_listening = interrupted = False
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         require_confluent()
@@ -69,21 +98,31 @@ class _Sending:
                 self.producer.produce(self.topic, value=value, key=key, on_delivery=self._told)
                 break
             except BufferError:  # as many are under way as it can hold
-                self.producer.poll(0.1)
+                self._listen(0.1)
             except KafkaException as error:
                 self._fail(str(error.args[0].str()))
         self.sent += 1
-        self.producer.poll(0)
+        self._listen(0)
 
     def wait(self, moment: float) -> None:
         """Wait for the moment, with an ear for what was sent."""
         while (left := moment - time.monotonic()) > 0:
-            self.producer.poll(min(left, 0.1))
+            self._listen(min(left, 0.1))
             self._look()
+
+    def _listen(self, seconds: float) -> None:
+        self.is_listening = True
+        self.producer.poll(seconds)
+        self.is_listening = False
+        if self.interrupted:
+            self.interrupted = False
+            raise KeyboardInterrupt
 
     def finish(self) -> None:
         """Wait for what is under way."""
-        self.producer.flush(MOST_WAITED + 5.0)  # each is given up by then, and its error told
+        until = time.monotonic() + MOST_WAITED + 5.0  # each is given up by then, and its error told
+        while len(self.producer) and time.monotonic() < until:
+            self._listen(0.1)
         self._look()
 
     def _told(self, error: Any, _message: Any) -> None:

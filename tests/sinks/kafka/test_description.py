@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import traceback
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -73,27 +74,26 @@ def test_a_broker_that_is_not_there_is_told_within_a_bound() -> None:
         KafkaSink(CLUSTER, "t", wait="1s").prepare(TARGET)
 
 
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A port at which nobody speaks Kafka."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
 @pytest.mark.parametrize(
     "options", [{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, {"sasl.mechanism": "canary-7"}]
 )
-def test_a_secret_is_in_no_error(monkeypatch: pytest.MonkeyPatch, options: dict[str, str]) -> None:
+def test_a_secret_is_in_no_error(monkeypatch: pytest.MonkeyPatch, options: dict[str, str], silent: str) -> None:
     monkeypatch.setenv("CANARY", "canary-7")
     secret = {"sasl.username": "ann", "sasl.password": sl.Secret.env("CANARY")}
-    sink = KafkaSink(Cluster(_listening(), {**options, **secret}), "t", wait="1s")
+    sink = KafkaSink(Cluster(silent, {**options, **secret}), "t", wait="1s")
     with pytest.raises(SinkError) as raised:
         sink.prepare(TARGET)
     assert "canary-7" not in "".join(traceback.format_exception(raised.value))
     described = KafkaSink(Cluster("h:1", secret), "t")
     assert "canary-7" not in repr(described)
     assert b"canary-7" not in pickle.dumps(described)
-
-
-def _listening() -> str:
-    """A port at which nobody speaks Kafka."""
-    return f"127.0.0.1:{SILENT.getsockname()[1]}"
-
-
-SILENT = socket.create_server(("127.0.0.1", 0))
 
 
 GOOD = Found(
