@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 # Tests run side by side, and their frames are small: more threads each would only wait for one another.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -12,6 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from tests import servers
 from tests.lanes import LANE, examples
+
+if TYPE_CHECKING:
+    from tests.sources.kafka.broker import Broker
 
 # Time is shared with other jobs in CI, so neither a deadline nor a slow draw is a fault.
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -41,6 +46,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def kafka() -> str:
     """Where a real broker is: host:port. Topics and groups get names of their own."""
     return servers.kafka()
+
+
+@pytest.fixture(scope="session")
+def broker(kafka: str) -> Iterator[Broker]:
+    """What tests do to the broker; the topics that they make go with the run's worker."""
+    from tests.sources.kafka.broker import Broker
+
+    found = Broker(kafka)
+    yield found
+    for answer in found.admin.delete_topics(found.made).values() if found.made else ():
+        answer.exception(30)  # a test may have deleted its own
 
 
 @pytest.fixture(scope="session")

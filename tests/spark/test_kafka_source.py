@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,6 @@ from strandline.store.storage import storage_at
 from tests.sources.kafka.broker import Broker
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def broker(kafka: str) -> Iterator[Broker]:
-    found = Broker(kafka)
-    yield found
-    for answer in found.admin.delete_topics(found.made).values() if found.made else ():
-        answer.exception(30)
 
 
 def event(n: int) -> bytes:

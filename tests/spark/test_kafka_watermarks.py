@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,6 @@ from tests.sources.kafka.broker import Broker
 
 pytestmark = pytest.mark.slow
 NOON = Instant.of("2026-01-01T12:00:00Z")
-
-
-@pytest.fixture(scope="module")
-def broker(kafka: str) -> Iterator[Broker]:
-    found = Broker(kafka)
-    yield found
-    for answer in found.admin.delete_topics(found.made).values() if found.made else ():
-        answer.exception(30)
 
 
 @dataclass

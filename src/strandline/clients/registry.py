@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import quote
 
 from strandline.clients.secrets import hide, revealed
 from strandline.errors import DescriptionError, RunError, did_you_mean, told
-from strandline.model.secrets import Secret, checked_options
+from strandline.model.secrets import Secret, checked_options, split_url
 from strandline.model.time import Span
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Registry:
         *,
         wait: str | timedelta | Span = Span(60_000_000),
     ) -> None:
-        split = _split(url)
+        split = split_url(url) if isinstance(url, str) else None
         if split is None or split.scheme not in ("http", "https") or not split.hostname or {"?", "#"} & set(url):
             raise DescriptionError(
                 "A registry is named by its url, without a query; what was given is not repeated here.",
@@ -75,18 +75,6 @@ class Registry:
         object.__setattr__(self, "url", url.rstrip("/"))
         object.__setattr__(self, "options", chosen)
         object.__setattr__(self, "wait", Span.of(wait))
-
-
-def _split(url: object) -> SplitResult | None:
-    """The parts of a url; None where it cannot be read."""
-    if not isinstance(url, str):
-        return None
-    try:
-        split = urlsplit(url)
-        split.port  # noqa: B018 - a port that is none is said when it is asked for
-    except ValueError:
-        return None
-    return split
 
 
 def registry_client(registry: Registry) -> RegistryClient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,7 @@ def fire(plan: Plan, table: pl.DataFrame, touched: Mask, edge: Edge, now: Instan
     closes = closing(plan, table, edge.after) & (not mid_tick)
     book = {name: table[name].to_numpy() for name in plan.columns if name.startswith("t")}
     before = dict(book)
-    discarding = plan.stage.mode == "discarding"
-    # Of a window that discarded what it had no condition is true: nothing is there to be asked about.
-    holds = _Holds(plan, table, now, of=(table["new"].to_numpy() > 0) | ((touched | crossing) & (not discarding)))
+    holds = _Holds(plan, table, now, moved=touched | crossing)
     asked = triggers.Asked(
         before=edge.before, after=edge.after, now=int(now), end=end, closing=closes, holds=holds.ask, mid_tick=mid_tick
     )
@@ -153,8 +152,8 @@ def no_panes(plan: Plan) -> pl.DataFrame:
 class _Holds:
     """Whether text expressions hold for some windows of a table; the aggregates are shown once, and only if asked."""
 
-    def __init__(self, plan: Plan, table: pl.DataFrame, now: Instant, *, of: Mask) -> None:
-        self.plan, self.table, self.now, self.of = plan, table, now, of
+    def __init__(self, plan: Plan, table: pl.DataFrame, now: Instant, *, moved: Mask) -> None:
+        self.plan, self.table, self.now, self.moved = plan, table, now, moved
         self.frame: pl.DataFrame | None = None
         self.answers: dict[str, Mask] = {}
 
@@ -163,10 +162,16 @@ class _Holds:
             if self.frame is None:
                 self.frame = self._visible()
             answer = evaluate_columns(parse(expression), self.frame, self.plan.asked, self.now)
-            found = np.zeros(len(self.of), np.bool_)
+            found = np.zeros(self.table.height, np.bool_)
             found[self.of] = answer.fill_null(False).to_numpy()
             self.answers[expression] = found
         return self.answers[expression]
+
+    @cached_property
+    def of(self) -> Mask:
+        """Windows that may be shown. Of one that discarded what it had nothing is true: there is nothing to ask about."""
+        new = np.asarray(self.table["new"].to_numpy() > 0)
+        return new if self.plan.stage.mode == "discarding" else new | self.moved
 
     def _visible(self) -> pl.DataFrame:
         table = kept(self.table, self.of)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from strandline.errors import DescriptionError, did_you_mean, told
 
@@ -63,7 +63,22 @@ def has_open_secret(url: str) -> bool:
     >>> has_open_secret("https://host/path?page=2"), has_open_secret("s3://bucket/table?access_key=abc")
     (False, True)
     """
-    return any(_SECRET.search(name) for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    split = split_url(url)
+    return split is not None and any(_SECRET.search(n) for n, _ in parse_qsl(split.query, keep_blank_values=True))
+
+
+def split_url(url: str) -> SplitResult | None:
+    """The parts of a url; None where it cannot be read. Who says so does not repeat it: it may hold a secret.
+
+    >>> split_url("http://host:port/") is None
+    True
+    """
+    try:
+        split = urlsplit(url)
+        split.port  # noqa: B018 - a port that is none is said when it is asked for
+    except ValueError:
+        return None
+    return split
 
 
 def checked_options(options: Mapping[str, object], *, option: str) -> tuple[tuple[str, str | Secret], ...]:

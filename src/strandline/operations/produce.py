@@ -112,8 +112,10 @@ class _Sending:
 
     def _listen(self, seconds: float) -> None:
         self.is_listening = True
-        self.producer.poll(seconds)
-        self.is_listening = False
+        try:
+            self.producer.poll(seconds)
+        finally:
+            self.is_listening = False
         if self.interrupted:
             self.interrupted = False
             raise KeyboardInterrupt

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final
-from urllib.parse import urlsplit
 
 from strandline.errors import DescriptionError, RunError, told
 from strandline.model.options import require_boolean
-from strandline.model.secrets import Secret, checked_options, has_open_secret
+from strandline.model.secrets import Secret, checked_options, has_open_secret, split_url
 from strandline.model.time import Span
 from strandline.sinks.contract import ALL_ROWS, Target, require_rows
 from strandline.sinks.http.publisher import HttpPublisher, is_header_value
@@ -32,8 +31,8 @@ class HttpSink:
     and after a crash. It has its effect once where the server acts once for each key, and remembers keys for `key_ttl`;
     docs/http.md shows how. A tick that may have been sent longer ago than that is refused, unless it is acknowledged.
 
-    * A call that fails (the server is silent for `timeout`, or answers a status in `retry_on`) is made again up to `retries` times, after
-      `backoff`, twice that, and so on up to `longest_backoff`, or what the server says (`Retry-After`).
+    * A call that fails (the server is silent for `timeout`, or answers a status in `retry_on`) is made again up to `retries`
+      times, after `backoff`, twice that, and so on up to `longest_backoff`, or what the server says (`Retry-After`).
     * Any other status than 2xx, or one in `accept`, stops the flow and names the row: the server refuses it.
     * After `break_after` failures in a row nobody is called for `pause`; then one call tries whether the server is back.
     * At most `concurrency` calls are under way. Rows with the same key (`.sink(key=...)`) are sent one after the other, in
@@ -135,11 +134,9 @@ def _require_url(url: object) -> None:
     fix = "Write 'https://host/path'."
     if not isinstance(url, str):
         raise DescriptionError(f"{told(url)} is no url to call.", fix=fix)
-    try:
-        split = urlsplit(url)
-        split.port  # noqa: B018 - a port that is none is said when it is asked for
-    except ValueError:
-        raise DescriptionError("The url cannot be read; it is not repeated here.", fix=fix) from None
+    split = split_url(url)
+    if split is None:
+        raise DescriptionError("The url cannot be read; it is not repeated here.", fix=fix)
     if "@" in split.netloc:
         raise DescriptionError(
             "The url tells who calls; it is not repeated here.",

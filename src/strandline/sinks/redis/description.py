@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from strandline.errors import DescriptionError, did_you_mean, told
-from strandline.model.secrets import Secret, checked_options
+from strandline.model.secrets import Secret, checked_options, split_url
 from strandline.model.time import Span
 from strandline.sinks.contract import Rows, Target, require_rows
 from strandline.sinks.redis.entries import require_fitting
@@ -108,7 +108,7 @@ def _require_url(url: object) -> None:
     """Refuse what is no url of Redis. One that may hold a password is not repeated."""
     if not isinstance(url, str):
         raise DescriptionError(f"{told(url)} is no url of Redis.", fix=_URL)
-    split = _split(url)
+    split = split_url(url)
     if split is None or "@" in url or split.query or split.fragment:
         raise DescriptionError(
             "The url of Redis holds more than a scheme, a host, a port and the number of a database; it is not repeated here.",
@@ -119,15 +119,6 @@ def _require_url(url: object) -> None:
     database = split.path.removeprefix("/")
     if database and not (database.isascii() and database.isdigit()):
         raise DescriptionError(f"{url!r} names no database of Redis: {database!r}.", fix="They are numbers: '/0'.")
-
-
-def _split(url: str) -> SplitResult | None:
-    try:
-        split = urlsplit(url)
-        split.port  # noqa: B018 - a port that is none is said when it is asked for
-    except ValueError:
-        return None
-    return split
 
 
 def _require_prefix(prefix: object) -> None:
