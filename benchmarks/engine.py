@@ -91,11 +91,15 @@ def ours(spark: SparkSession, load: Workload, out: Path) -> Run:
     panes = events.key_by("key").window(window).aggregate("windows", n=sl.Count(), total=sl.Sum("value"))
     columns = ["key", "window_start", "window_end", "n", "total"]
     panes.sink("out", sl.Files(str(out)).write(format="parquet"), rows="append", columns=columns)
-    state = Path(str(out) + "-state")
+    return run_flow(spark, flow, Path(str(out) + "-state"), load.rows_per_tick)
+
+
+def run_flow(spark: SparkSession, flow: sl.Flow, state: Path, rows_per_tick: int) -> Run:
+    """Run a flow over what is there; a tick ends when its record is in the journal."""
     flow.run(state=state, spark=spark, until="caught_up", max_rows_per_tick=1_000_000_000)
     ticks = [each["tick"] for each in records(storage_at(state)) if each["rows"]]
     ends = [(state / "journal" / f"{tick:012}.json").stat().st_mtime for tick in ticks]
-    return Run(ends=ends, rows_per_tick=load.rows_per_tick)
+    return Run(ends=ends, rows_per_tick=rows_per_tick)
 
 
 def compare(spark: SparkSession, load: Workload, folder: Path) -> tuple[float, float, int]:

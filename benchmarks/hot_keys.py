@@ -70,24 +70,25 @@ def speed(spark: SparkSession, case: Case, data: Path, folder: Path, rows: int, 
     flow.run(**run, until="caught_up")
     found = [each for each in records(storage_at(folder / "state")) if each["rows"]]
     ends = [(each["now"] + sum(each["took"][k] for k in ("make", "commit", "publish"))) / 1e6 for each in found]
-    counted = _shown(folder) + _waiting(folder, flow, spark)
+    counted = shown(folder) + waiting(folder, flow, spark)
     shutil.rmtree(folder)
     if counted != rows:
         raise SystemExit(f"{counted:,} of {rows:,} events were counted")
     return Run(ends=ends, rows_per_tick=rows // files).rows_per_second
 
 
-def _shown(folder: Path) -> int:
+def shown(folder: Path) -> int:
+    """The events in panes so far."""
     return int(pl.read_parquet(folder / "out" / "tick-*.parquet")["n"].sum())
 
 
-def _waiting(folder: Path, flow: sl.Flow, spark: SparkSession) -> int:
+def waiting(folder: Path, flow: sl.Flow, spark: SparkSession) -> int:
     """The events in windows that are still open: they are shown when time goes to its end."""
-    before = _shown(folder)
+    before = shown(folder)
     run = flow.run(state=folder / "state", spark=spark, wait=False)
     run.drain()
     run.wait()
-    return _shown(folder) - before
+    return shown(folder) - before
 
 
 def measure(spark: SparkSession, name: str, folder: Path, rows: int, files: int, rounds: int) -> Verdict:

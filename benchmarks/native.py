@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,26 +20,41 @@ SETTINGS = {
 
 
 def run(spark: SparkSession, load: Workload, out: Path, shuffle: int) -> Run:
-    """Run the workload once; batches end when their rows are in the folder."""
+    """Run the workload once."""
+
+    def windows() -> DataFrame:
+        frame = read(spark, load.folder, load.schema, format=load.format, files=load.files_per_tick)
+        frame = frame.withWatermark("at", load.bound)
+        if load.transformed:
+            frame = frame.withColumn("value", sf.col("value") * 1.0)
+        return _grouped(frame, load)
+
+    return Run(ends=stream(spark, windows, out, shuffle), rows_per_tick=load.rows_per_tick)
+
+
+def read(spark: SparkSession, folder: Path, schema: str, *, format: str = "parquet", files: int = 1) -> DataFrame:
+    """The files of a folder as a stream, so many in a batch."""
+    rows = spark.readStream.schema(schema).format(format).option("maxFilesPerTrigger", files)
+    return rows.load(str(folder))
+
+
+def stream(spark: SparkSession, make: Callable[[], DataFrame], out: Path, shuffle: int) -> list[float]:
+    """Run a query over what is there, into a folder; batches end when their rows are in it."""
     for setting, value in SETTINGS.items():
         spark.conf.set(setting, value)
     spark.conf.set("spark.sql.shuffle.partitions", str(shuffle))
-    rows = spark.readStream.schema(load.schema).format(load.format).option("maxFilesPerTrigger", load.files_per_tick)
-    frame = rows.load(str(load.folder)).withWatermark("at", load.bound)
-    if load.transformed:
-        frame = frame.withColumn("value", sf.col("value") * 1.0)
-    ends: list[tuple[int, float]] = []
+    ends: list[float] = []
 
     def write(batch: DataFrame, number: int) -> None:
         batch.write.mode("append").parquet(str(out))
-        ends.append((number, monotonic()))
+        ends.append(monotonic())
 
     query = (
-        _grouped(frame, load).writeStream.outputMode("append").foreachBatch(write)
+        make().writeStream.outputMode("append").foreachBatch(write)
         .option("checkpointLocation", str(out) + "-checkpoint").trigger(availableNow=True).start()
     )  # fmt: skip
     query.awaitTermination()
-    return Run(ends=[at for _, at in ends], rows_per_tick=load.rows_per_tick)
+    return ends
 
 
 def _grouped(frame: DataFrame, load: Workload) -> DataFrame:

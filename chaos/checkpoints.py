@@ -69,7 +69,7 @@ def _between(stage: Stage, how: str, lose: Callable[[Path], None]) -> Trial:
 def _under(stage: Stage, tick: int) -> Trial:
     folder = stage.copy_of_base("checkpoint")
     trial = Trial(fault=FAULT, how="deleted under a run", what=f"in tick {tick}")
-    run = orders.run(folder, stage.spark, wait=False)
+    run = stage.program.run(folder, stage.spark, wait=False)
     wait_until(lambda: not run.running or head_of(folder) >= tick)
     shutil.rmtree(orders.state_of(folder) / "spark", ignore_errors=True)
     try:

@@ -10,7 +10,7 @@ from typing import Final
 
 from chaos.judging import journal
 from chaos.processes import wait_until
-from chaos.stage import Stage, finish, head_of, last_error, start
+from chaos.stage import Stage, finish, head_of, last_error
 from chaos.trials import Trial
 from strandline.model.time import Span
 
@@ -23,7 +23,7 @@ def step_clocks(stage: Stage, *, quick: bool) -> None:
     folder = stage.copy_of_base("clock")
     clock = folder.with_name("clock")
     _set(clock, "-5m")
-    child, head = start(folder, clock=clock), head_of(folder)
+    child, head = stage.start(folder, clock=clock), head_of(folder)
     trials = [Trial(fault=FAULT, how="back", what="-5m before the start")]
     for step in STEPS[:2] if quick else STEPS:
         head = _next_head(child, folder, head)

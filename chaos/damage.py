@@ -101,10 +101,12 @@ def all_of(names: Iterable[str]) -> list[tuple[str, str]]:
     return [(kind, way) for kind in names for way in NO_CHECKSUM.get(kind, (*WAYS, AGAIN))]
 
 
-def damaged(stage: Stage, kind: str, way: str, *, seed: int) -> Trial:
-    """One file damaged in one way."""
+def damaged(
+    stage: Stage, kind: str, way: str, *, seed: int, found: Callable[[Path], Mapping[str, Path]] = kinds
+) -> Trial:
+    """One file damaged in one way; `found` names the files of a run."""
     folder = stage.copy_of_base("damaged")
-    path, head = kinds(folder)[kind], head_of(folder)
+    path, head = found(folder)[kind], head_of(folder)
     whole = path.read_bytes()
     at = random.Random(f"{kind} {way} {seed}").randrange(len(whole))
     copy = _copy(folder, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,11 +43,12 @@ class Verdict:
 
 def read_sinks(folder: Path) -> Sinks:
     """Every row of every sink, and how often it is there."""
-    found = {name: Counter(_table(folder, table)) for name, table in TABLES.items()}
-    return found | {name: _files(folder / name) for name in FOLDERS}
+    found = {name: Counter(rows_of_table(folder, table)) for name, table in TABLES.items()}
+    return found | {name: rows_of_files(folder / name) for name in FOLDERS}
 
 
-def _table(folder: Path, table: str) -> list[tuple[Any, ...]]:
+def rows_of_table(folder: Path, table: str) -> list[tuple[Any, ...]]:
+    """The rows of a table in the database of a run."""
     path = folder / "results.db"
     if not path.exists():
         return []
@@ -56,7 +57,8 @@ def _table(folder: Path, table: str) -> list[tuple[Any, ...]]:
         return database.execute(f"SELECT * FROM {table}").fetchall() if there else []
 
 
-def _files(folder: Path) -> Rows:
+def rows_of_files(folder: Path) -> Rows:
+    """The rows that a sink of files has, and how often."""
     if not folder.exists() or not any(folder.rglob("owner.json")):
         return Counter()
     return Counter(tuple(map(_hashable, row)) for row in read_files(folder).iter_rows())
@@ -71,9 +73,9 @@ def compared(found: Sinks, expected: Sinks) -> Verdict:
     return sum((differing(found[name], rows) for name, rows in expected.items()), Verdict())
 
 
-def compared_so_far(found: Sinks, expected: Sinks) -> Verdict:
+def compared_so_far(found: Sinks, expected: Sinks, added_to: Sequence[str]) -> Verdict:
     """The same for a run that is not over: what is still missing may come."""
-    so_far = [differing(found[name], expected[name]) for name in ADDED_TO]
+    so_far = [differing(found[name], expected[name]) for name in added_to]
     return Verdict(duplicated=sum(each.duplicated for each in so_far), wrong=sum(each.wrong for each in so_far))
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from chaos.orders import NAMED_ERROR
 from chaos.processes import java_of, wait_until
-from chaos.stage import Stage, finish, head_of, last_error, recovery_after, start
+from chaos.stage import Stage, finish, head_of, last_error, recovery_after
 from chaos.trials import Trial
 from strandline.sinks.compact import compact
 from strandline.sinks.folder import OWNER
@@ -88,7 +88,7 @@ def play_chain(stage: Stage, kills: Sequence[Kill]) -> None:
         heads.append(head_of(folder))
         if heads[-1] < before:
             trials[-1].amiss = f"the head went from tick {before} back to {heads[-1]}"
-    ended = finish(start(folder))
+    ended = finish(stage.start(folder))
     for trial, head in zip(trials, heads, strict=True):
         trial.recovery = recovery_after(folder, head)
     trials[-1].verdict += stage.verdict(folder)
@@ -99,7 +99,7 @@ def play_chain(stage: Stage, kills: Sequence[Kill]) -> None:
 
 
 def _killed(stage: Stage, folder: Path, kill: Kill) -> Trial:
-    child = start(folder, at=kill.at or None)
+    child = stage.start(folder, at=kill.at or None)
     if not kill.at:
         _kill_after(child, kill)
     ended = finish(child)

@@ -15,17 +15,8 @@ from signal import SIGKILL
 from typing import Any, Final
 
 from chaos import orders
-from chaos.judging import (
-    Sinks,
-    Verdict,
-    agreement,
-    answer,
-    compared,
-    compared_so_far,
-    found_answer,
-    read_sinks,
-    recoveries,
-)
+from chaos.judging import Sinks, Verdict, compared, compared_so_far, recoveries
+from chaos.program import ORDERS, Program
 from chaos.trials import Trial
 from strandline.errors import StrandlineError
 from strandline.spark.session import session
@@ -43,20 +34,21 @@ class Stage:
 
     root: Path
     spark: Any = None
+    program: Program = ORDERS
     trials: list[Trial] = field(default_factory=list)
     expected: Sinks = field(init=False)
     folders: int = 0
     base_took: float | None = None
 
     def __post_init__(self) -> None:
-        orders.write_events(self.root / "events")
+        self.program.write_events(self.root / "events")
         if self.spark is None:
             self.spark = session(name="chaos", master="local[2,4]")
             self.spark.sparkContext.setLogLevel("OFF")  # what is wrong is said by errors of ours
         calm = self.root / "calm"
-        orders.run(calm, self.spark)
-        self.expected = read_sinks(calm)
-        differs = agreement(found_answer(calm), answer())
+        self.program.run(calm, self.spark)
+        self.expected = self.program.read(calm)
+        differs = self.program.judge(calm)
         if not differs.fine:
             raise AssertionError(f"The undisturbed run is not what plain Python makes of the list: {differs}")
 
@@ -77,7 +69,7 @@ class Stage:
         folder = self.root / "base"
         if self.base_took is None:
             began = time.monotonic()
-            ended = finish(start(folder, at=BASE_KILLED_AT))
+            ended = finish(self.start(folder, at=BASE_KILLED_AT))
             if ended != -SIGKILL:
                 raise AssertionError(f"The base run ended with {ended}: {log_of(folder).read_text()[-2000:]}")
             take(storage_at(orders.state_of(folder)), SAVEPOINT, tick=5)
@@ -90,21 +82,25 @@ class Stage:
         assert self.base_took is not None
         return self.base_took
 
+    def start(self, folder: Path, *more: str, **options: Any) -> subprocess.Popen[bytes]:
+        """A driver of the program in a process group of its own."""
+        return start(folder, *more, program=self.program.module, **options)
+
     def attempt(self, folder: Path, **options: Any) -> tuple[str, str]:
         """Run to the end in this process: the name of the error that it ended with, and what that said."""
         try:
-            orders.run(folder, self.spark, **options)
+            self.program.run(folder, self.spark, **options)
         except StrandlineError as error:
             return type(error).__name__, " ".join(error.what.split())[:300]
         return "", ""
 
     def verdict(self, folder: Path) -> Verdict:
         """How the sinks differ from those of the undisturbed run."""
-        return compared(read_sinks(folder), self.expected)
+        return compared(self.program.read(folder), self.expected)
 
     def verdict_so_far(self, folder: Path) -> Verdict:
         """How what the sinks have so far differs."""
-        return compared_so_far(read_sinks(folder), self.expected)
+        return compared_so_far(self.program.read(folder), self.expected, self.program.added_to)
 
     def note(self, trial: Trial) -> Trial:
         """Keep a trial, and show it."""
@@ -143,7 +139,7 @@ def start(
     at: str | None = None,
     signal: str = "SIGKILL",
     clock: Path | None = None,
-    program: str = "chaos.orders",
+    program: str,
 ) -> subprocess.Popen[bytes]:
     """A driver in a process group of its own, told at which point to send itself a signal."""
     environment = {
@@ -186,9 +182,9 @@ def last_error(folder: Path) -> tuple[str, str]:
 
 
 @contextmanager
-def playing(folder: Path, spark: Any = None) -> Iterator[Stage]:
+def playing(folder: Path, spark: Any = None, program: Program = ORDERS) -> Iterator[Stage]:
     """A stage in a folder, which is emptied afterwards."""
     try:
-        yield Stage(folder, spark)
+        yield Stage(folder, spark, program)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

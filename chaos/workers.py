@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from chaos import orders
 from chaos.processes import executors_of, wait_until, workers_of
-from chaos.stage import Stage, finish, head_of, last_error, start
+from chaos.stage import Stage, finish, head_of, last_error
 from chaos.trials import Trial
 from strandline.errors import StrandlineError
 from strandline.model.types import Schema
@@ -51,7 +51,7 @@ def kill_at_any_moment(stage: Stage, count: int) -> None:
     drawn = random.Random(count)
     while count > 0:
         folder, killed = stage.folder("workers"), 0
-        run = orders.run(folder, stage.spark, wait=False)
+        run = stage.program.run(folder, stage.spark, wait=False)
         while run.running and killed < count:
             time.sleep(drawn.uniform(0.3, 1.5))
             killed += _killed_one(workers_of(os.getpid()), drawn)
@@ -161,7 +161,7 @@ class FatalReader:
 def kill_executors(stage: Stage, count: int) -> None:
     """Kill executors of a small cluster, one after the other: their tasks are done elsewhere, and new ones start."""
     folder, killed, drawn = stage.folder("executors"), 0, random.Random(count)
-    child = start(folder, CLUSTER)
+    child = stage.start(folder, CLUSTER)
     while child.poll() is None and killed < count:
         head = head_of(folder)
         if head >= 2 * killed and _killed_one(executors_of(child.pid), drawn):

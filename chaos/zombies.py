@@ -10,7 +10,7 @@ from typing import Final
 
 from chaos.orders import NAMED_ERROR
 from chaos.processes import is_stopped, wait_until
-from chaos.stage import Stage, finish, head_of, last_error, recovery_after, start
+from chaos.stage import Stage, finish, head_of, last_error, recovery_after
 from chaos.trials import Trial
 
 FAULT: Final = "a zombie wakes"
@@ -30,7 +30,7 @@ def wake_zombies(stage: Stage, *, quick: bool) -> None:
 
 def _woken(stage: Stage, stop: str) -> Trial:
     folder = stage.copy_of_base("zombie")
-    zombie = start(folder, at=stop, signal="SIGSTOP")
+    zombie = stage.start(folder, at=stop, signal="SIGSTOP")
     trial = Trial(fault=FAULT, how=f"stopped at {stop.partition(':')[0]}", what=stop)
     _wait_for_stop(zombie)
     head = head_of(folder)
@@ -60,7 +60,7 @@ def start_two(stage: Stage, *, quick: bool) -> None:
 
 def _both(stage: Stage, folder: Path, number: int) -> Trial:
     head = head_of(folder)
-    children = [start(folder) for _ in range(2)]
+    children = [stage.start(folder) for _ in range(2)]
     ends = [finish(child, timeout=600) for child in children]
     trial = Trial(fault="two drivers at once", how="from nothing" if number % 2 else "from the middle")
     trial.what = f"they ended with {ends}"
