@@ -1,7 +1,8 @@
-"""What a user may write: windows, an aggregate and a policy, by the names that transcripts use."""
+"""What a user may write: windows, an aggregate, a policy, processes and lookups, by the names that transcripts use."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -102,4 +103,133 @@ class EverySecond(sl.Policy):
         return state.greatest if state.memory % 2 == 0 else state.watermark
 
 
-OWN: Final[Constructors] = {kind.__name__: kind for kind in (Shift, Busy, Product, Longest, EverySecond)}
+class Counting(sl.Process):
+    """Numbers the events of a key."""
+
+    count = sl.Value("bigint", 0)
+
+    def on_event(self, event: Mapping[str, Any], out: Any) -> None:
+        """The event with its number."""
+        self.count += 1
+        out.emit(out.key, n=self.count, v=event["v"])
+
+
+class Silence(sl.Process):
+    """Tells when a key has been silent for ten minutes; a v of 0 says that it will be."""
+
+    last = sl.Value("bigint")
+    silent = sl.Timer("10m")
+
+    def on_event(self, event: Mapping[str, Any], out: Any) -> None:
+        """Wait anew."""
+        self.last = event["v"]
+        if event["v"] == 0:
+            self.silent.clear()
+        else:
+            self.silent.set(after="10m")
+
+    def on_timer(self, timer: str, out: Any) -> None:
+        """Nothing came."""
+        out.emit(out.key, v=self.last, at=out.time)
+
+
+class Reminder(sl.Process):
+    """Tells by the clock that a key came, and lets those of more than 9 out at the side too."""
+
+    most = sl.Value("bigint", 0)
+    values = sl.List("bigint")
+    counts = sl.Map("bigint", "bigint")
+    mean = sl.Running(sl.Mean("v"))
+    due = sl.Timer("1h", clock="processing")
+
+    def on_event(self, event: Mapping[str, Any], out: Any) -> None:
+        """Remember, and wait."""
+        self.most = max(self.most, event["v"])
+        self.values.append(event["v"])
+        self.counts[event["v"]] = self.counts.get(event["v"], 0) + 1
+        self.mean.add(event)
+        self.due.set(after="30s")
+        if event["v"] > 9:
+            out.side("great", out.key, v=event["v"])
+
+    def on_timer(self, timer: str, out: Any) -> None:
+        """Tell all of it."""
+        often = max(self.counts, key=lambda value: (self.counts[value], value))
+        out.emit(out.key, most=self.most, values=self.values, often=often, mean=self.mean.result)
+
+
+class Breaking(sl.Process):
+    """Cannot divide by zero."""
+
+    def on_event(self, event: Mapping[str, Any], out: Any) -> None:
+        """One over the value."""
+        out.emit(n=1 // event["v"])
+
+
+TIERS: Final = {"ann": "gold", "bob": "silver"}
+
+
+async def tier_of(user: str) -> str | None:
+    """A tier; eve has been thrown out, and whoever is not known has none."""
+    if user == "eve":
+        raise PermissionError(f"{user} has been thrown out")
+    return TIERS.get(user)
+
+
+async def patient_tier_of(user: str) -> str | None:
+    """The same of a service that never answers for eve."""
+    if user == "eve":
+        await asyncio.Event().wait()
+    return TIERS.get(user)
+
+
+async def numbered_tier_of(user: str) -> object:
+    """The same of a service that takes bob's for a number."""
+    return 2 if user == "bob" else TIERS.get(user)
+
+
+def discount_of(shop: str, n: int) -> Mapping[str, Any] | None:
+    """Percents, and until when; of an ordinary function."""
+    return {"percent": 2.5 * n, "until": "2026-02-01T00:00:00Z"} if shop == "here" else {"percent": 0.5}
+
+
+def inverse_of(x: float) -> float:
+    """One over a number, of which there is one zero and one NaN."""
+    return 1 / x
+
+
+class Flaky(sl.Lookup):
+    """Fails when it is first asked for a key."""
+
+    def open(self) -> None:
+        """Nobody has asked yet."""
+        self.asked: set[str] = set()
+
+    async def ask(self, *key: Any) -> str | None:
+        """The tier, when asked again."""
+        (user,) = key
+        if user not in self.asked:
+            self.asked.add(user)
+            raise ConnectionError("the line is dead")
+        return TIERS.get(user)
+
+
+class TiersTogether(sl.BatchLookup):
+    """Is asked for two at a time, and knows better than to answer for eve."""
+
+    batch = 2
+
+    async def open(self) -> None:
+        """Load what is known."""
+        self.tiers = dict(TIERS)
+
+    def ask(self, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The tiers, in their order."""
+        return [PermissionError("not her") if user == "eve" else self.tiers.get(user) for (user,) in keys]
+
+
+_LOOKUPS: Final = (tier_of, patient_tier_of, numbered_tier_of, discount_of, inverse_of, Flaky, TiersTogether)
+_OTHERS: Final = (Shift, Busy, Product, Longest, EverySecond)
+OWN: Final[Constructors] = {
+    kind.__name__: kind for kind in (*_OTHERS, Counting, Silence, Reminder, Breaking, *_LOOKUPS)
+}

@@ -1,6 +1,6 @@
 """Imports go inwards only, and the inner rings touch neither a clock nor a file.
 
-    errors < model < kernel < store < clients < (sources, sinks) < spark < operations < (cli, console)
+    errors < model < kernel < store < clients < (sources, sinks) < lookups < spark < operations < (cli, console)
 
 `testing` may import anything inside; nothing imports it. `strandline/__init__.py` is the outer door; `running` and
 `connectors` stand behind it, `demo` and `__main__` outside it.
@@ -24,6 +24,7 @@ RINGS = (
     ("store",),
     ("clients",),
     ("sources", "sinks"),
+    ("lookups",),
     ("spark",),
     ("operations",),
     ("cli", "console"),

@@ -39,7 +39,11 @@ from strandline.model.aggregates import (
     TopK,
     Variance,
 )
-from strandline.model.flow import Arrival, Keyed, Stage, Stream
+from strandline.model.flow import Arrival, Keyed, Stage, Stream, Table
+from strandline.model.intervals import After, Around, Before, Between
+from strandline.model.lookups import BatchLookup, Cache, Lookup
+from strandline.model.patterns import absent, next, sequence, step  # noqa: A004 - sl.next
+from strandline.model.process import TTL, List, Map, Process, Running, TableProcess, Timer, Value
 from strandline.model.secrets import Secret
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import (
@@ -70,6 +74,8 @@ from strandline.sources.rows import Rows
 __version__ = "0.1.0"
 
 __all__ = [
+    "TTL",
+    "After",
     "AfterAll",
     "AfterAny",
     "AfterClose",
@@ -79,8 +85,13 @@ __all__ = [
     "AfterWatermark",
     "Aggregate",
     "ApproxDistinct",
+    "Around",
     "Arrival",
+    "BatchLookup",
+    "Before",
+    "Between",
     "Bounded",
+    "Cache",
     "CheckFailed",
     "Collect",
     "Console",
@@ -107,6 +118,9 @@ __all__ = [
     "Kafka",
     "Keyed",
     "Last",
+    "List",
+    "Lookup",
+    "Map",
     "Max",
     "Mean",
     "Memory",
@@ -120,6 +134,7 @@ __all__ = [
     "OwnershipError",
     "Percentile",
     "Policy",
+    "Process",
     "Quantile",
     "Redis",
     "Registry",
@@ -127,6 +142,7 @@ __all__ = [
     "Rows",
     "Run",
     "RunError",
+    "Running",
     "SameWindow",
     "Schema",
     "Secret",
@@ -140,10 +156,18 @@ __all__ = [
     "StrandlineError",
     "Stream",
     "Sum",
+    "Table",
+    "TableProcess",
+    "Timer",
     "TopK",
     "TranscriptError",
     "Tumbling",
+    "Value",
     "Variance",
     "When",
     "__version__",
+    "absent",
+    "next",
+    "sequence",
+    "step",
 ]

@@ -1,6 +1,6 @@
-"""Places that are read and written: one object with two verbs, `read` and `write`.
+"""Places that are read, written and asked: one object with its verbs, `read`, `write` and `lookup`.
 
-Sources and sinks do not know each other; a connector knows both, so it stands outside of the rings.
+Sources, sinks and lookups do not know each other; a connector knows all, so it stands outside of the rings.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Any
 from strandline.clients.kafka import Cluster
 from strandline.clients.registry import Registry
 from strandline.errors import DescriptionError, told
+from strandline.lookups.database import DatabaseLookup
+from strandline.lookups.http import MISSING, HttpLookup
+from strandline.lookups.redis import Holds, RedisLookup
 from strandline.model.secrets import Secret
 from strandline.model.time import Span
 from strandline.model.types import Schema
@@ -95,6 +98,12 @@ class Database:
     ) -> DatabaseSink:
         """A table; the rows of a tick and its marker are one transaction. `DatabaseSink` says the rest."""
         return DatabaseSink(self.url, table, password=self.password, options=self.options, wait=wait, nul=nul)
+
+    def lookup(self, table: str, *, key: str | Sequence[str] = (), connections: int = 4) -> DatabaseLookup:
+        """The row of a table for each key, for `.lookup(...)` of a stream. `DatabaseLookup` says the rest."""
+        return DatabaseLookup(
+            self.url, table, keys=key, password=self.password, options=self.options, connections=connections
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +196,10 @@ class Redis:
         """An entry for each key, under a prefix. `RedisSink` says the rest."""
         return RedisSink(self.url, prefix, ttl=ttl, options=self.options, batch=batch, wait=wait)
 
+    def lookup(self, prefix: str, *, holds: Holds = "hash") -> RedisLookup:
+        """The entry of each key, for `.lookup(...)` of a stream. `RedisLookup` says the rest."""
+        return RedisLookup(self.url, prefix, holds=holds, options=self.options)
+
 
 @dataclass(frozen=True, slots=True)
 class Http:
@@ -225,6 +238,15 @@ class Http:
             concurrency=concurrency, timeout=timeout, retries=retries, backoff=backoff, longest_backoff=longest_backoff,
             retry_on=retry_on, accept=accept, break_after=break_after, pause=pause, replay=replay,
         )  # fmt: skip
+
+    def lookup(
+        self, path: str = "", *, missing: Iterable[int] = MISSING, retry_on: Iterable[int] = RETRY_ON
+    ) -> HttpLookup:
+        """What the server says of each key, for `.lookup(...)` of a stream. `HttpLookup` says the rest.
+
+        `path`, behind the url, has the key's columns in braces: "/users/{user}".
+        """
+        return HttpLookup(self.url + path, headers=self.headers, missing=missing, retry_on=retry_on)
 
 
 @dataclass(frozen=True, slots=True)

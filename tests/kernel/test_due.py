@@ -31,6 +31,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "BLOCK_ROWS", 3)
 
 
+@pytest.mark.slow
 @given(steps)
 def test_the_index_says_what_a_plain_set_says(steps: list[tuple[list[Entry], int, bool]]) -> None:
     index, kept = DueIndex(), set[Entry]()
@@ -43,6 +44,7 @@ def test_the_index_says_what_a_plain_set_says(steps: list[tuple[list[Entry], int
         assert index.due(Instant.END_OF_TIME).rows() == sorted(kept)
 
 
+@pytest.mark.slow
 @given(steps)
 def test_an_index_comes_back_from_its_bytes(steps: list[tuple[list[Entry], int, bool]]) -> None:
     index = DueIndex()

@@ -74,6 +74,7 @@ def test_the_buckets_parts_adjoin_and_make_the_whole(kept: list[int], buckets: i
         assert set(bucket_of(part.frame()["hash"].to_numpy(), buckets).tolist()) <= {bucket}
 
 
+@pytest.mark.slow
 @given(few_hashes, st.integers(0, 50), st.integers(0, 50), few_hashes)
 def test_a_part_is_searched_like_any_segment(kept: list[int], least: int, greatest: int, asked: list[int]) -> None:
     part = segment_of(state_rows(kept), 0, 1).within(least, greatest)

@@ -8,6 +8,9 @@ from typing import Any
 
 from strandline.model.flow import StageNode, Stream
 from strandline.model.lineage import merging
+from strandline.model.nodes import OperatorNode
+from strandline.model.operators import keys_of
+from strandline.model.salting import spreads
 from strandline.testing.results import Played, Shown
 
 
@@ -41,8 +44,13 @@ def text(row: Shown) -> str:
 def _queues(stream: Stream, panes: Sequence[Shown]) -> dict[str, list[str]]:
     """The panes whose order counts: those of a window; and where windows merge, and withdraw each other, those of a key."""
     node = stream.node
-    assert isinstance(node, StageNode)
-    by = node.keys if merging(node.window) else (*node.keys, "window_start", "window_end")
+    if isinstance(node, OperatorNode) and spreads(node):
+        return {}  # the order of a key's rows is that of the places over which they are spread
+    if isinstance(node, OperatorNode):
+        by = keys_of(node)[0]
+    else:
+        assert isinstance(node, StageNode)
+        by = node.keys if merging(node.window) else (*node.keys, "window_start", "window_end")
     queues: dict[str, list[str]] = {}
     for pane in panes:
         queues.setdefault(repr([pane[name] for name in by]), []).append(text(pane))

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from strandline.kernel import due, hold, preaggregate, segments, state
+from strandline.kernel import due, hold, keys, segments, state
 from strandline.kernel import plan as planning
 from strandline.kernel.hashing import hash_columns
 from strandline.kernel.plan import plan_stage
@@ -55,7 +55,7 @@ class Layout:
             patch.setattr(planning, "SECOND", self.shortest_slice)
             patch.setattr(hold, "AT_ONCE", self.holds_at_once)
             if self.hashes is not None:
-                patch.setattr(preaggregate, "hash_columns", _colliding(self.hashes))
+                patch.setattr(keys, "hash_columns", _colliding(self.hashes))
             yield
 
     def _plan(self, sizes: list[int], *, budget: int) -> list[Run]:
@@ -65,7 +65,7 @@ class Layout:
 def _colliding(count: int) -> Callable[[pl.DataFrame], Any]:
     """A hash with so many values, which lie far apart: in the buckets of different tasks."""
     apart = np.uint64((2**64 - 1) // count)
-    return lambda keys: hash_columns(keys) % np.uint64(count) * apart
+    return lambda found: hash_columns(found) % np.uint64(count) * apart
 
 
 HOSTILE = st.builds(

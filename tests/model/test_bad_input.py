@@ -28,6 +28,16 @@ def orders(**options: Any) -> sl.Stream:
     return sl.Flow("f").source("orders", source, **{"time": "at", **options})
 
 
+def joined(**options: Any) -> sl.Stage:
+    left = orders()
+    return left.key_by("user").join("itself", left.key_by("user"), within=sl.After("1h"), **options)
+
+
+def table(**options: Any) -> sl.Table:
+    stream = orders()
+    return stream.flow.table("known", stream, key="user", **options)
+
+
 class Shift(sl.CustomWindow):
     longest = "8h"  # type: ignore[assignment]
 
@@ -166,6 +176,24 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "Only a stage has late rows": lambda: orders().late,
     "A stage without a name": lambda: windowed().aggregate(n=sl.Count()),
 }
+SALTED: dict[str, Callable[[], Any]] = {
+    "what the stage 'once' remembers of a key must be in one": lambda: orders().dedupe(
+        "once", on="user", within="1h", salt=8  # type: ignore[arg-type]
+    ),
+    "what the stage 'mine' remembers of a key must be in one": lambda: orders().key_by("user").process(
+        "mine", sl.Process, output="n bigint", salt=8  # type: ignore[arg-type]
+    ),
+    "what the stage 'found' remembers of a key must be in one": lambda: orders().key_by("user").detect(
+        "found", sl.sequence(sl.step("a", "n = 1"), within="1h"), salt=8  # type: ignore[arg-type]
+    ),
+    "what the stage 'features' remembers of a key must be in one": lambda: orders().key_by("user").over(
+        "features", n_1h=sl.Count(within="1h"), salt=8  # type: ignore[arg-type]
+    ),
+    "salt=True is not over how many places": lambda: joined(salt=True),
+    "salt=1 is not over how many places": lambda: joined(salt=1),
+    "how='full' shows rows of both sides without a match": lambda: joined(salt=2, how="full"),
+    "broadcast='yes' is neither True nor False": lambda: table(broadcast="yes"),
+}  # fmt: skip
 FLOWS: dict[str, Callable[[], Any]] = {
     "'a b' cannot be the name of a flow": lambda: sl.Flow("a b"),
     "'' cannot be the name of a flow": lambda: sl.Flow(""),
@@ -198,7 +226,7 @@ FLOWS: dict[str, Callable[[], Any]] = {
     "Row 1, column 'n': 'x' is no int": lambda: sl.Rows([{"n": "x"}], schema="n int"),
     "has no time zone": lambda: sl.Rows([{"at": "2026-01-01T12:00:00"}], schema="at timestamp"),
 }
-ALL = {**SPANS, **INSTANTS, **WINDOWS, **TRIGGERS, **AGGREGATES, **STREAMS, **FLOWS}
+ALL = {**SPANS, **INSTANTS, **WINDOWS, **TRIGGERS, **AGGREGATES, **STREAMS, **SALTED, **FLOWS}
 
 
 @pytest.mark.parametrize("what", ALL)

@@ -12,7 +12,7 @@ import strandline as sl
 from strandline.model.firing import written
 from strandline.model.watermarks import AtEnd
 from strandline.model.words import policy_in_words, trigger_in_words, window_in_words
-from tests.model.sinking import RETRACTING, Shelf, orders, stage
+from tests.model.sinking import MINUTES, RETRACTING, Shelf, orders, stage
 
 COUNT, CLOCK = sl.AfterCount(3), sl.AfterProcessingTime("10s")
 ON_TIME = "when the watermark reaches its end (on time)"
@@ -198,6 +198,53 @@ def test_explain_of_a_flow_that_is_wrong_says_what_is_wrong() -> None:
     assert "Problems\n  'amuont > 3' asks for the column 'amuont', which is not there. Did you mean 'amount'?" in said
 
 
+def joined(**options: Any) -> str:
+    left = orders()
+    right = left.flow.source("clicks", sl.Rows(schema="user string, page string, at timestamp"), time="at")
+    left.key_by("user").join("met", right.key_by("user"), **options)
+    return left.flow.explain()
+
+
+BOUNDS: dict[str, dict[str, Any]] = {
+    "of this side until the watermark is 10m past them, of the other side until it is 0s past them": {},
+    "of this side until the watermark is 10m past them, of the other side until it is 10m past them": {"how": "left"},
+    "of this side until the watermark is 10m past them, of the other side until it is 0s past": {"how": "right"},
+    "of this side until the watermark is 5m past them, of the other side until it is 1h past": {
+        "within": sl.Between("-1h", "5m")
+    },
+    "of this side until the watermark is 1h5m past them, of the other side until it is 1h5m past": {
+        "within": sl.Between("-1h", "5m"),
+        "how": "full",
+    },
+    "the rows of both sides, until the watermark reaches the end of their window": {"within": sl.SameWindow(MINUTES)},
+}
+
+
+@pytest.mark.parametrize("words", BOUNDS)
+def test_explain_says_before_the_start_how_long_a_join_keeps_rows(words: str) -> None:
+    assert words in joined(**{"within": sl.After("10m"), **BOUNDS[words]})
+
+
+def test_explain_says_how_far_a_join_holds_the_watermark_back() -> None:
+    assert "Hold:" not in joined(within=sl.After("10m"))
+    held = "Hold:  the watermark of its output is 10m behind that of its input"
+    assert held in joined(within=sl.After("10m"), how="left")
+    assert held in joined(within=sl.After("10m"), match="first")
+
+
+def test_explain_says_what_is_spread_and_what_is_kept_several_times() -> None:
+    said = joined(within=sl.After("10m"), salt=8)
+    assert (
+        "Salt:  the rows of a key of 'orders' are spread over 8 places, and those of 'clicks' are copied to each."
+        in said
+    )
+    assert "of a key of 'clicks' are spread over 4 places" in joined(within=sl.After("10m"), how="right", salt=4)
+    stream = orders()
+    table = stream.flow.table("known", stream, key="user", ttl="1h", broadcast=True)
+    stream.join_table("named", table, suffix="_known")
+    assert "State: a row of the table for 1h of event time, in each of 16 places." in stream.flow.explain()
+
+
 def test_a_flow_is_drawn_as_a_tree() -> None:
     assert revenue().graph().splitlines() == [
         "f",
@@ -209,3 +256,19 @@ def test_a_flow_is_drawn_as_a_tree() -> None:
         "      └─ .where('total > 3')",
         "         └─ sink 'log': Shelf, rows='changelog'",
     ]
+
+
+def test_explain_and_graph_say_who_is_asked_and_what_becomes_of_a_question_that_fails() -> None:
+    flow = sl.Flow("asked")
+    orders = flow.source("orders", sl.Rows(schema="user string, at timestamp"), time="at")
+    cached = {"cache": sl.Cache("10m", size=9), "ordered": False, "retries": 1}
+    tiers = orders.lookup("tier", str.upper, on="user", output="tier string", **cached)
+    tiers.lookup("rank", str.lower, on="tier", output="rank string", retries=0, on_error="null")
+    said = flow.explain()
+    assert "What:  each row with tier, which str.upper is asked for by user." in said
+    assert "When:  in its tick, up to 100 calls at a time in each task, each for 2s, 1 more times if need be." in said
+    assert "Cache: an answer is used again for 10m, up to 9 of them in each worker." in said
+    assert "Order: rows of a key go to all tasks, and come in any order." in said
+    assert "A row whose question fails is rejected, with the reason; it is counted, and nobody takes it" in said
+    assert "A row whose question fails gets nulls." in said
+    assert "   └─ stage 'tier': tier for each user, from str.upper" in flow.graph()

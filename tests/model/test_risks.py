@@ -69,3 +69,31 @@ def test_a_global_window_that_may_take_back_for_ever_is_a_risk_for_the_stage_beh
         )
         behind = first.key_by().window(MINUTES).aggregate("second", n=sl.Sum("n"))
         assert sum("holds the windows of 'second' open" in risk for risk in surprises(behind.flow)) == expected
+
+
+def _behind(spread: sl.Stream) -> list[str]:
+    """What is said of stages behind this one that go by the order of arrival, and of some that do not."""
+    spread.dedupe("once", on="user", within="1h")
+    spread.key_by("user").over("features", n_1h=sl.Count(within="1h"))
+    spread.key_by("user").window(MINUTES).aggregate("counted", n=sl.Count())
+    changes = spread.flow.table("changes", spread, key="user", ttl="1h")
+    spread.join_table("with_changes", changes)
+    spread.join_table("by_time", spread.flow.table("ordered", spread, key="user", order="at", ttl="1h"))
+    return [risk for risk in surprises(spread.flow) if "order in which rows come" in risk]
+
+
+def test_an_order_of_arrival_behind_rows_that_are_spread_is_a_risk() -> None:
+    left = orders()
+    for salt, risks in ((None, []), (8, ["'once'", "'with_changes'"])):
+        joined = left.key_by("user").join("met", left.key_by("user"), within=sl.After("1h"), salt=salt)
+        assert [risk.split()[2] for risk in _behind(joined)] == risks
+        left = orders()
+
+
+def test_that_a_table_is_kept_several_times_is_a_risk() -> None:
+    stream = orders()
+    for broadcast, risks in ((False, []), (True, ["The stage 'named' keeps its table 16 times"])):
+        table = stream.flow.table("known", stream, key="user", ttl="1h", broadcast=broadcast)
+        stream.join_table("named", table, suffix="_known")
+        assert [risk.split(":")[0] for risk in surprises(stream.flow)] == risks
+        stream = orders()

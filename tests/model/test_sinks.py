@@ -28,6 +28,17 @@ def node(flow: sl.Flow) -> SinkNode:
     return found
 
 
+def prices() -> sl.Stage:
+    """What changes in a table."""
+    changes = orders("item string, price int, op string, at timestamp")
+    return changes.flow.table("prices", changes, key="item").changes
+
+
+def looked() -> sl.Stage:
+    """Events that are corrected."""
+    return orders().key_by("user").over("looked", n_1m=sl.Count(within="1m"))
+
+
 def test_any_stream_may_end_in_a_sink_and_several_may() -> None:
     panes = stage()
     for at, stream in enumerate((panes, panes.where("total > 3"), panes.late, panes.rejected)):
@@ -67,6 +78,8 @@ def test_panes_that_are_shown_once_or_add_up_are_appended() -> None:
         (stage().transform(lambda df: df), KEY),
         (stage(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1))), KEY),
         (stage(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1))).select("user", "total"), ("user",)),
+        (prices(), ("item",)),
+        (prices().select("price", "item as what", "op"), ("what",)),
     ],
 )
 def test_the_key_of_an_upsert_is_by_default_what_tells_panes_apart(stream: sl.Stream, key: tuple[str, ...]) -> None:
@@ -121,6 +134,12 @@ REFUSED: dict[str, Any] = {
     "have a column 'op' of their own": lambda: sunk(
         orders("op string, at timestamp"), rows="upsert", key="op"),
     "and rows='changelog' writes another": lambda: sunk(orders("op string, at timestamp"), rows="changelog"),
+    "does not get 'op', which says what 'prices' corrects": lambda: sunk(
+        prices().select("item", "price"), rows="upsert"),
+    "which says what 'looked' corrects": lambda: sunk(looked(), rows="append", columns=["user", "n_1m"]),
+    "have a column 'op' of their own, and rows='upsert'": lambda: sunk(
+        prices().with_column("op", "upper(op)"), rows="upsert"),
+    "lacks 'item', and the table 'prices' takes rows back": lambda: sunk(prices(), rows="upsert", key="price"),
     ".transform(mine) makes the column '__x'": lambda: sunk(
         orders().transform(lambda df: df, name="mine", schema="__x int")),
 }  # fmt: skip
@@ -148,6 +167,13 @@ ALLOWED: list[Any] = [
     lambda: sunk(stage().late, rows="upsert", key="user"),
     lambda: sunk(orders().transform(lambda df: df), rows="upsert", key="whatever", columns=["whatever", "x"]),
     lambda: sunk(stage(**RETRACTING).transform(lambda df: df), rows="append"),
+    lambda: sunk(prices(), rows="upsert"),
+    lambda: sunk(prices().where("price > 3"), rows="upsert", columns=["item", "price"]),
+    lambda: sunk(prices().select("item as what", "price", "op"), rows="upsert", key="what"),
+    lambda: sunk(prices().select("item", "op as kind"), rows="append"),
+    lambda: sunk(prices(), rows="changelog", columns=["item", "price"]),
+    lambda: sunk(looked(), rows="upsert", key=["user", "at"]),
+    lambda: sunk(looked(), rows="changelog"),
 ]
 
 

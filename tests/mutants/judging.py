@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from strandline.kernel import expire, fire, gather, judge, merge, plan, preaggregate, stage
+from strandline.kernel import expire, fire, gather, judge, merge, plan, preaggregate, stage, stateful
 from strandline.model.flow import StageNode
 from strandline.model.oracle import windows as oracle_windows
 from strandline.model.oracle.stage import StageOracle
@@ -25,8 +25,8 @@ Change: TypeAlias = Callable[[Edge], Edge]
 
 def _judge_by(patch: Patch, change: Change) -> None:
     """Let lateness be judged by another edge; everything else keeps the real one."""
-    fold, judged = stage.preaggregate, StageOracle._judge
-    patch.setattr(stage, "preaggregate", lambda p, rows, edge, now: fold(p, rows, change(edge), now))
+    fold, judged = stateful.preaggregate, StageOracle._judge
+    patch.setattr(stateful, "preaggregate", lambda p, rows, edge, now: fold(p, rows, change(edge), now))
     patch.setattr(StageOracle, "_judge", lambda self, rows, edge: judged(self, rows, change(edge)))
 
 
@@ -34,8 +34,8 @@ def _work_by(patch: Patch, change: Callable[[Edge, bool], Edge]) -> None:
     """Let stages work by another edge; `change` also learns whether the rows are panes of a stage."""
     in_columns, one_by_one = stage.StageKernel.tick, StageOracle.tick
 
-    def kernel(self: stage.StageKernel, rows: pl.DataFrame, edge: Edge, now: Instant) -> stage.Outcome:
-        return in_columns(self, rows, change(edge, CAME_FROM[0] in rows.columns), now)
+    def kernel(self: stage.StageKernel, ports: list[pl.DataFrame], edge: Edge, now: Instant) -> stage.Outcome:
+        return in_columns(self, ports, change(edge, CAME_FROM[0] in ports[0].columns), now)
 
     def oracle(self: Any, rows: list[dict[str, Any]], edge: Edge, now: Instant) -> Any:
         return one_by_one(self, rows, change(edge, any(CAME_FROM[0] in row for row in rows)), now)
@@ -106,7 +106,7 @@ def an_event_late_for_one_window_is_dropped(patch: Patch) -> None:
 
 def an_event_late_for_one_window_is_booked_as_late(patch: Patch) -> None:
     """The books call an event late that some window kept."""
-    fold = stage.preaggregate
+    fold = stateful.preaggregate
 
     def booked(*args: Any) -> preaggregate.Partials:
         partials = fold(*args)
@@ -114,7 +114,7 @@ def an_event_late_for_one_window_is_booked_as_late(patch: Patch) -> None:
         moved = late - partials.books.late
         return replace(partials, books=replace(partials.books, late=late, kept=partials.books.kept - moved))
 
-    patch.setattr(stage, "preaggregate", booked)
+    patch.setattr(stateful, "preaggregate", booked)
 
 
 def sessions_are_judged_before_they_merge(patch: Patch) -> None:
@@ -133,7 +133,7 @@ def sessions_are_judged_before_they_merge(patch: Patch) -> None:
 
 def every_event_moves_the_watermark(patch: Patch) -> None:
     """An event is judged by the events before it in its own tick, so that no cut matters and more is lost."""
-    fold = stage.preaggregate
+    fold = stateful.preaggregate
 
     def one_by_one(compiled: Any, rows: pl.DataFrame, edge: Edge, now: Instant) -> preaggregate.Partials:
         if rows.height < 2:
@@ -153,7 +153,7 @@ def every_event_moves_the_watermark(patch: Patch) -> None:
             books=sum((part.books for part in parts), preaggregate.Books()),
         )
 
-    patch.setattr(stage, "preaggregate", one_by_one)
+    patch.setattr(stateful, "preaggregate", one_by_one)
 
 
 def forgotten_only_after_the_deadline(patch: Patch) -> None:

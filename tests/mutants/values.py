@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from strandline.kernel import ask, fire, show, stage
+from strandline.kernel import ask, fire, show, stateful
 from strandline.kernel.folds import extremes, sums
 from strandline.kernel.groups import Groups
 from strandline.model import checks
@@ -27,12 +27,12 @@ Patch: TypeAlias = pytest.MonkeyPatch
 
 def a_retraction_counts_as_a_row(patch: Patch) -> None:
     """The second stage adds what the first one withdraws."""
-    fold, arrive = stage.preaggregate, StageOracle._arrival
+    fold, arrive = stateful.preaggregate, StageOracle._arrival
 
     def kernel(compiled: Any, rows: pl.DataFrame, edge: Edge, now: Instant) -> Any:
         return fold(compiled, rows.with_columns(pl.lit(1, pl.Int64).alias(WEIGHT)), edge, now)
 
-    patch.setattr(stage, "preaggregate", kernel)
+    patch.setattr(stateful, "preaggregate", kernel)
     patch.setattr(
         StageOracle, "_arrival",
         lambda self, number, row, *more: arrive(self, number, {**row, WEIGHT: 1}, *more),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,10 +12,14 @@ from chaos.checkpoints import lose_checkpoints
 from chaos.damage import do_damage
 from chaos.disks import fill_disks
 from chaos.kills import QUICK, kill_drivers
+from chaos.operators.breaking import break_off
+from chaos.operators.flows import ALL
+from chaos.operators.programs import program_of
 from chaos.stage import Stage, playing
 from chaos.trials import Trial, table
 from chaos.workers import kill_workers
 from chaos.zombies import wake_zombies
+from strandline.spark.points import POINTS
 
 pytestmark = pytest.mark.slow
 
@@ -51,3 +56,12 @@ def test_the_fault_leaves_the_same_rows_or_an_error_that_says_what_to_do(
     assert wrong(trials) == []
     if fault is fill_disks:
         record_property("table", table(stage.trials))
+
+
+def test_a_flow_of_all_operators_that_is_broken_off_at_every_point_leaves_the_same_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with playing(tmp_path / "stage", spark, program_of(ALL)) as operators:
+        break_off(operators, ALL)
+        assert wrong(operators.trials) == []
+        assert {trial.what.partition(":")[0] for trial in operators.trials} == set(POINTS)

@@ -86,8 +86,9 @@ def test_the_journal_says_what_a_tick_was_busy_with(plain: Any) -> None:
         assert each["rejected"] == {"events": {}}
         assert each["behind"]["events"].get("0", 0) >= each["books"]["per_key"]["late"]
     assert sum(each["behind"]["events"].get("0", 0) for each in found) < ROWS / 10
-    hottest = {key for each in found for key, _ in each["hottest"]["per_key"]}
-    assert hottest <= {row["key"] for row in memories["panes"].rows}
+    hottest = [hot for each in found for hot in each["hottest"]["per_key"]]
+    assert {hot["key"] for hot in hottest} <= {row["key"] for row in memories["panes"].rows}
+    assert all(0 < hot["share"] < 1 for hot in hottest)
     assert all(len(each["hottest"]["per_key"]) == 3 for each in found)
 
 

@@ -14,7 +14,8 @@ from strandline.kernel.fingerprint import fingerprint
 from strandline.kernel.plan import Plan, plan_stage
 from strandline.kernel.preaggregate import preaggregate
 from strandline.kernel.segments import GREATEST_HASH
-from strandline.kernel.stage import StageKernel, share
+from strandline.kernel.share import share
+from strandline.kernel.stage import StageKernel
 from strandline.kernel.state import INDEXES, State
 from strandline.model.flow import SourceNode, StageNode
 from strandline.model.lineage import carried

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strandline.kernel.preaggregate import preaggregate
 from strandline.kernel.segments import GREATEST_HASH
-from strandline.kernel.stage import share
+from strandline.kernel.share import share
 from strandline.kernel.state import INDEXES
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant

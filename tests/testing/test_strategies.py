@@ -48,6 +48,7 @@ def test_everything_about_a_flow_may_be_fixed(stage: Any) -> None:
     assert (node.mode, node.lateness > 0) == ("retracting", True)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(flows(allow_loss=False, stages=None))
 def test_every_flow_passes_its_check(stage: Any) -> None:
@@ -70,6 +71,7 @@ def test_disorder_is_bounded(rows: list[dict[str, Any]]) -> None:
     assert all(earlier - later <= 3_000_000 for at, earlier in enumerate(times) for later in times[at:])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20))
 @given(cases(stages=None, crashes=True))
 def test_every_case_can_be_played_and_its_crashes_change_nothing(case: Case) -> None:
@@ -79,6 +81,7 @@ def test_every_case_can_be_played_and_its_crashes_change_nothing(case: Case) -> 
     assert repr([panes for panes in crashing if panes]) == repr([panes for panes in plain if panes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [kind for kind in WINDOWS if kind != "global"])
 def test_late_dropped_and_merged_events_are_common(window: str) -> None:
     seen: Counter[str] = Counter()

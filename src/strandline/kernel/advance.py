@@ -11,7 +11,8 @@ This module is a table of contents; each verb is a module of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -34,14 +35,16 @@ from strandline.model.time import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advanced:
-    """A stage after a tick: its state, what it shows, what came too late, and how far it may promise its output."""
+    """A stage after a tick: its state, what it shows, what it put aside, and what holds its output's watermark."""
 
     state: State
     panes: pl.DataFrame
     late: pl.DataFrame
+    rejected: pl.DataFrame
     replaced: pl.DataFrame
     books: Books
     hold: Instant | None
+    sides: Mapping[str, pl.DataFrame] = field(default_factory=dict)  # what a process gives out besides
 
 
 def advance(plan: Plan, state: State, partials: Partials, tick: Tick, *, reads: Reads | None = None) -> Advanced:
@@ -55,7 +58,9 @@ def advance(plan: Plan, state: State, partials: Partials, tick: Tick, *, reads: 
     table, panes, replaced = ask(plan, stored, pieces, edge, now)
     after, changed = expire(plan, state, stored, table, waiting, tick)
     after, held = hold(plan, after, changed, edge, reads)
-    return Advanced(state=after, panes=panes, late=late, replaced=replaced, books=books, hold=held)
+    return Advanced(
+        state=after, panes=panes, late=late, rejected=partials.rejected, replaced=replaced, books=books, hold=held
+    )
 
 
 def _split(plan: Plan, table: pl.DataFrame, edge: Edge) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -72,5 +77,5 @@ def _advance_slices(plan: Plan, state: State, partials: Partials, tick: Tick, re
     state, fired = advance_slices(plan, state, partials.table, tick, reads)
     return Advanced(
         state=state, panes=in_order(plan, [placed(each) for each in fired]), late=partials.late,
-        replaced=no_replacements(plan), books=partials.books, hold=None,
+        rejected=partials.rejected, replaced=no_replacements(plan), books=partials.books, hold=None,
     )  # fmt: skip

@@ -11,8 +11,9 @@ import polars as pl
 from strandline.kernel.absorb import absorb
 from strandline.kernel.fire import Fired, fire, no_panes
 from strandline.kernel.frames import changed, kept, stacked, without
+from strandline.kernel.keys import KEY
 from strandline.kernel.order import sorted_unique
-from strandline.kernel.plan import KEY, Plan
+from strandline.kernel.plan import Plan
 from strandline.kernel.show import no_replacements
 from strandline.kernel.triggers import NOT_YET
 from strandline.model.ticks import Edge

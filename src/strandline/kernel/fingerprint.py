@@ -12,6 +12,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from strandline.errors import StateError
+from strandline.kernel.operators.plan import AnyPlan, OperatorPlan
 from strandline.kernel.plan import Plan, once_per_plan
 from strandline.model.aggregates import Aggregate, AnyAggregate, Merge, columns_of, takes_back
 from strandline.model.lineage import base_of
@@ -20,13 +21,31 @@ from strandline.model.windows import CustomWindow
 _AGGREGATE = "aggregate "
 
 
-@once_per_plan
-def fingerprint(plan: Plan) -> dict[str, str]:
+def fingerprint(plan: AnyPlan) -> dict[str, str]:
     """What a stage's state means, part by part, so that it can be said which part differs.
 
     Laws: equal descriptions have equal fingerprints, in every process and on every version of Python; an option that is
     left at its default is not in the text, so a later version may add options.
     """
+    return _of_operator(plan) if isinstance(plan, OperatorPlan) else _of_windows(plan)
+
+
+def _of_operator(plan: OperatorPlan) -> dict[str, str]:
+    """The options of an operator that its state depends on, and the columns that it keeps."""
+    if not plan.keeps:
+        return {"operator": type(plan).__name__.removesuffix("Plan")}
+    kept = ", ".join(f"{name} {dtype}" for name, dtype in plan.state_schema.items())
+    said = {name: canonical(value) for name, value in plan.said().items()}
+    return {
+        "operator": type(plan).__name__.removesuffix("Plan"),
+        **said,
+        "lateness": canonical(plan.lateness),
+        "columns": kept,
+    }
+
+
+@once_per_plan
+def _of_windows(plan: Plan) -> dict[str, str]:
     stage = plan.stage
     parts = {
         "window": canonical(stage.window),
@@ -43,7 +62,7 @@ def fingerprint(plan: Plan) -> dict[str, str]:
     return parts | {_AGGREGATE + name: _aggregate(plan, aggregate) for name, aggregate in stage.aggregates}
 
 
-def require_fitting(plan: Plan, written: Mapping[str, str]) -> tuple[str, ...]:
+def require_fitting(plan: AnyPlan, written: Mapping[str, str]) -> tuple[str, ...]:
     """Refuse state that this stage cannot take up, saying what differs; name the aggregates that were added since.
 
     An added aggregate starts from nothing in the windows that are open. It is refused where what was shown or taken in
@@ -52,12 +71,12 @@ def require_fitting(plan: Plan, written: Mapping[str, str]) -> tuple[str, ...]:
     mine = fingerprint(plan)
     differing = [part for part in sorted({*mine, *written}) if mine.get(part) != written.get(part)]
     added = [part for part in differing if part.startswith(_AGGREGATE) and part not in written]
-    takes_back = plan.stage.mode == "retracting" or plan.taking_back
+    takes_back = isinstance(plan, Plan) and (plan.stage.mode == "retracting" or plan.taking_back)
     if differing != added or (added and takes_back):
         told = "; ".join(f"{part}: {_or_none(written, part)} there, {_or_none(mine, part)} here" for part in differing)
         why = " An aggregate cannot be added where rows are taken back." if differing == added else ""
         raise StateError(
-            f"The state is not that of stage {plan.stage.name!r}, or the stage was changed: {told}.{why}",
+            f"The state is not that of stage {plan.name!r}, or the stage was changed: {told}.{why}",
             fix="Restore it under the flow that wrote it, or start this stage afresh under a new name.",
         )
     return tuple(part.removeprefix(_AGGREGATE) for part in added)

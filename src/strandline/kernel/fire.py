@@ -15,7 +15,8 @@ from strandline.kernel.expressions import evaluate_columns
 from strandline.kernel.folds import state_columns
 from strandline.kernel.folds.lists import list_lengths
 from strandline.kernel.frames import changed, constant, framed, kept, no_rows, stacked
-from strandline.kernel.plan import KEY, Plan, once_per_plan
+from strandline.kernel.keys import KEY
+from strandline.kernel.plan import Plan, once_per_plan
 from strandline.kernel.show import (
     TIMINGS,
     Shown,

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.frames import framed, kept, only, stacked
+from strandline.kernel.keys import hashed_keys
 from strandline.kernel.plan import Plan
-from strandline.kernel.preaggregate import Books, Partials, fold_pieces, hashed_keys, late_rows
+from strandline.kernel.preaggregate import Books, Partials, fold_pieces, late_rows
 from strandline.kernel.sessions import components
 from strandline.kernel.windows import Assigned, assign
 from strandline.model.panes import TIME
@@ -48,7 +49,7 @@ def judge(
 
 def raw_hashes(plan: Plan, raw: pl.DataFrame) -> Array:
     """The hashes of the keys of raw events."""
-    return hashed_keys(plan, raw)[1]
+    return hashed_keys(plan.stage.keys, raw)[1]
 
 
 def _merged_windows(
@@ -56,7 +57,7 @@ def _merged_windows(
 ) -> tuple[Array, Array]:
     """The window that each raw event's window becomes among all of its key's."""
     window = ["hash", *plan.keys, "window_start", "window_end"]
-    keys, hashes = hashed_keys(plan, raw)
+    keys, hashes = hashed_keys(plan.stage.keys, raw)
     own = keys[assigned.row].get_columns() if keys.width else []
     mine = framed({
         "hash": hashes[assigned.row], **{key.name: key for key in own},

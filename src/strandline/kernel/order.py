@@ -60,6 +60,8 @@ def _lexical(columns: tuple[Array, ...], kind: Kind) -> Array:
     varying = [column for column in columns if len(column) and (column != column[0]).any()]
     if not varying:
         return np.arange(len(columns[0]))
+    if (varying[0][1:] > varying[0][:-1]).all():  # in order already, as rows are that were arranged by key before
+        return np.arange(len(columns[0]))
     if len(varying) == 1:
         return np.argsort(varying[0], kind=kind)
     return np.lexsort(tuple(reversed(varying)))

@@ -15,6 +15,7 @@ import polars as pl
 from strandline.errors import DescriptionError
 from strandline.kernel.folds import Fold, compile_fold, state_columns
 from strandline.kernel.frames import no_rows
+from strandline.kernel.keys import KEY
 from strandline.kernel.schema import polars_type
 from strandline.kernel.triggers import COUNTERS, NOT_YET, Part, columns, compile_trigger, hit_column, walk
 from strandline.model.aggregates import Merge, columns_of
@@ -39,7 +40,6 @@ from strandline.model.windows import Calendar, Global, Hopping, Session, Tumblin
 
 T = TypeVar("T")
 
-KEY: Final = "k."
 PARTIAL, WHOLE, GONE = 0, 1, 2  # what a state row is: an addition, a window as a whole, or word that it merged away
 
 DAY: Final = 86_400_000_000
@@ -72,6 +72,11 @@ class Plan:
     columns: Mapping[str, Column]
     taking_back: bool
     single: bool
+
+    @property
+    def name(self) -> str:
+        """The stage's name, by which its state is known."""
+        return self.stage.name
 
     @cached_property
     def window(self) -> Window:

@@ -16,13 +16,12 @@ import polars as pl
 
 from strandline.kernel.expressions import evaluate_columns
 from strandline.kernel.folds import state_columns
-from strandline.kernel.folds.order import canonical
 from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only
 from strandline.kernel.groups import Groups
-from strandline.kernel.hashing import hash_columns
+from strandline.kernel.keys import hashed_keys
 from strandline.kernel.merge import arrange_rows
 from strandline.kernel.order import arrange
-from strandline.kernel.plan import KEY, PARTIAL, Plan, once_per_plan
+from strandline.kernel.plan import PARTIAL, Plan, once_per_plan
 from strandline.kernel.schema import polars_schema, polars_type
 from strandline.kernel.sessions import stretches
 from strandline.kernel.triggers import born, hit_column, walk
@@ -143,7 +142,7 @@ def fold_rows(
     """One partial per (round, key, window) of these (row, window) pairs, in canonical order."""
     if not _everyone(row, rows.height):
         rows, times = rows[row], times[row]
-    keys, hashes = hashed_keys(plan, rows)
+    keys, hashes = hashed_keys(plan.stage.keys, rows)
     rounds = _rounds(plan, keys, hashes, row)
     slices = rounds if plan.exact else plan.slices(end)
     # The slices that hopping windows are made of may be narrower than those that their ends are stored by.
@@ -188,25 +187,6 @@ def _fold_groups(
         parts = fold.fold(rows, times, weights, groups)
         found |= dict(zip(state_columns(name, fold), parts, strict=True))
     return found
-
-
-def hashed_keys(plan: Plan, rows: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
-    """The key of each row, as the state names it, and its hash."""
-    keys = key_columns(plan, rows)
-    return keys, hash_columns(keys) if keys.width else np.zeros(rows.height, np.uint64)
-
-
-def key_columns(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:
-    """The key of each row, as the state names it."""
-    return framed({KEY + key: _canonical(rows[key]) for key in plan.stage.keys})
-
-
-def _canonical(key: pl.Series) -> pl.Series:
-    """One bit pattern for keys that are equal: one zero, one NaN. Null is a key too."""
-    if not key.dtype.is_float():
-        return key
-    numbers = canonical(key.fill_null(0.0))
-    return numbers.set(key.is_null(), None) if key.null_count() else numbers
 
 
 def _rounds(plan: Plan, keys: pl.DataFrame, hashes: Array, row: Array) -> Array:
@@ -283,7 +263,7 @@ def fold_pieces(
         return fold_rows(plan, rows, times, row, start, end, edge, now)
     if not _everyone(row, rows.height):
         rows, times = rows[row], times[row]
-    keys, hashes = hashed_keys(plan, rows)
+    keys, hashes = hashed_keys(plan.stage.keys, rows)
     found = stretches(keys, hashes, start, end, inclusive=plan.inclusive)
     columns = _fold_groups(plan, rows, times, found.order, found.groups, (found.start, found.end), edge, now)
     firsts = found.order[found.groups.starts]

@@ -12,7 +12,8 @@ import polars as pl
 from strandline.kernel.folds import Fold, state_columns
 from strandline.kernel.folds.lists import list_lengths, to_lists
 from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only
-from strandline.kernel.plan import KEY, Plan, once_per_plan
+from strandline.kernel.keys import KEY
+from strandline.kernel.plan import Plan, once_per_plan
 from strandline.kernel.schema import polars_type
 from strandline.kernel.triggers import NOT_YET
 from strandline.model.panes import (

@@ -18,6 +18,7 @@ from strandline.kernel.fire import closing
 from strandline.kernel.groups import Groups
 from strandline.kernel.lookup import lookup
 from strandline.kernel.merge import combine, newest
+from strandline.kernel.operators.plan import AnyPlan, OperatorPlan
 from strandline.kernel.plan import GONE, Plan
 from strandline.kernel.segments import Reads, Segment, frame_of, segment_of
 from strandline.kernel.tiers import MERGE_BUDGET, MERGE_BYTES
@@ -61,7 +62,7 @@ class State:
             **{name: _due_within(getattr(self, name), least, greatest) for name in INDEXES},
         )
 
-    def add(self, plan: Plan, table: pl.DataFrame, tick: int) -> State:
+    def add(self, plan: AnyPlan, table: pl.DataFrame, tick: int) -> State:
         """The state with more rows, which stand in canonical order."""
         if table.is_empty():
             return self
@@ -101,7 +102,7 @@ class State:
         asked = [(segment, hashes) for number, hashes in wanted.items() for segment in self.slices.get(number, ())]
         return lookup(asked, schema, reads)
 
-    def merged(self, plan: Plan, numbers: Iterable[int], *, watermark: int, budget: int = MERGE_BUDGET) -> State:
+    def merged(self, plan: AnyPlan, numbers: Iterable[int], *, watermark: int, budget: int = MERGE_BUDGET) -> State:
         """The same state with these slices in fewer segments: tiers of them are merged, as far as the budget of rows goes.
 
         There is a budget of bytes too, for wide rows. Global windows that outlived their time to live, invisible since
@@ -127,19 +128,28 @@ def _rows_in(nbytes: int, segments: Sequence[Segment]) -> int:
 
 
 def _merged(
-    plan: Plan, number: int, segments: tuple[Segment, ...], runs: list[tuple[int, int]], watermark: int
+    plan: AnyPlan, number: int, segments: tuple[Segment, ...], runs: list[tuple[int, int]], watermark: int
 ) -> tuple[Segment, ...]:
     result = list(segments)
     for start, stop in reversed(runs):
-        table, groups = newest(plan, pl.concat([segment.frame() for segment in segments[start:stop]]))
-        rows = combine(plan, table, groups, settle=False)
-        if start == 0:  # nothing older is left for the word that a window is gone to speak of
-            rows = rows.filter(pl.col("kind") != GONE)
-            if plan.ttl is not None:
-                rows = rows.filter(pl.Series(~closing(plan, rows, watermark)))
+        rows = pl.concat([segment.frame() for segment in segments[start:stop]])
+        if isinstance(plan, OperatorPlan):
+            rows = plan.collapse(rows, oldest=start == 0, watermark=watermark)
+        else:
+            rows = _collapsed(plan, rows, oldest=start == 0, watermark=watermark)
         first, last = segments[start].first_tick, segments[stop - 1].last_tick
         result[start:stop] = [segment_of(rows, number, first, last)] if rows.height else []
     return tuple(result)
+
+
+def _collapsed(plan: Plan, rows: pl.DataFrame, *, oldest: bool, watermark: int) -> pl.DataFrame:
+    """Rows of several segments, from the oldest to the youngest, as one row for each window."""
+    rows = combine(plan, *newest(plan, rows), settle=False)
+    if oldest:  # nothing older is left for the word that a window is gone to speak of
+        rows = rows.filter(pl.col("kind") != GONE)
+        if plan.ttl is not None:
+            rows = rows.filter(pl.Series(~closing(plan, rows, watermark)))
+    return rows
 
 
 def _due_within(index: DueIndex, least: int, greatest: int) -> DueIndex:
@@ -150,21 +160,24 @@ def _due_within(index: DueIndex, least: int, greatest: int) -> DueIndex:
     return DueIndex().add(mine)
 
 
-def to_bytes(plan: Plan, state: State) -> bytes:
+def to_bytes(plan: AnyPlan, state: State) -> bytes:
     """The state as one file, which says what stage it is of."""
     rows = [segment for number in sorted(state.slices) for segment in state.slices[number]]
     due = [replace(run, slice=i) for i, name in enumerate(INDEXES) for run in getattr(state, name).runs]
     return encode([*rows, *due], kind="state", about=fingerprint(plan))
 
 
-def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
+def from_bytes(plan: AnyPlan, data: bytes | memoryview) -> State:
     """The state in a file; StateError when it is not this stage's."""
     slices: dict[int, tuple[Segment, ...]] = {}
     due: dict[int, tuple[Segment, ...]] = {}
     about, segments = decode_with_about(data, kind="state")
     added = require_fitting(plan, about)
     runs = [segment for segment in segments if segment.schema.names[0] == "due"]
-    rows = [widen(plan, segment, added) for segment in segments if segment.schema.names[0] != "due"]
+    rows = [segment for segment in segments if segment.schema.names[0] != "due"]
+    if added:
+        assert isinstance(plan, Plan), "only windows have aggregates"
+        rows = [widen(plan, segment, added) for segment in rows]
     require_columns(plan, rows)
     for target, found in ((due, runs), (slices, rows)):
         for segment in found:
@@ -172,13 +185,13 @@ def from_bytes(plan: Plan, data: bytes | memoryview) -> State:
     return State(slices=slices, **{name: DueIndex.of_runs(due.get(i, ())) for i, name in enumerate(INDEXES)})
 
 
-def require_columns(plan: Plan, segments: Iterable[Segment]) -> None:
+def require_columns(plan: AnyPlan, segments: Iterable[Segment]) -> None:
     """Refuse segments whose columns are not those of this stage's state."""
     expected = pl.DataFrame(schema=plan.state_schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     for segment in segments:
         if not segment.schema.equals(expected):
             raise StateError(
-                f"The state is not that of stage {plan.stage.name!r}: its columns are {segment.schema.names}.",
+                f"The state is not that of stage {plan.name!r}: its columns are {segment.schema.names}.",
                 fix="Restore it under the flow that wrote it, or start this stage afresh under a new name.",
             )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from strandline.kernel.hopping import ends_of_slices, last_end
+from strandline.kernel.operators.plan import AnyPlan, OperatorPlan
 from strandline.kernel.plan import Plan
 from strandline.kernel.state import State
 from strandline.kernel.windows import hops_of
@@ -14,7 +15,7 @@ from strandline.model.time import Instant, Span
 from strandline.model.windows import Global, Hopping
 
 
-def upcoming(plan: Plan, state: State, watermark: int) -> Instant | None:
+def upcoming(plan: AnyPlan, state: State, watermark: int) -> Instant | None:
     """The least watermark, above this one, at which a window may fire or be forgotten; None if there is nothing to wait for.
 
     Law: a stage that stands at `watermark`, gets no input and whose timers do not ring, shows nothing and keeps all its
@@ -22,6 +23,8 @@ def upcoming(plan: Plan, state: State, watermark: int) -> Instant | None:
     """
     if not state.slices or watermark >= Instant.END_OF_TIME:
         return None
+    if isinstance(plan, OperatorPlan):
+        return plan.upcoming(state, watermark)
     if isinstance(plan.window, Global):
         earliest = state.expiries.earliest
         return Instant.END_OF_TIME if earliest is None else min(Instant.END_OF_TIME, earliest)

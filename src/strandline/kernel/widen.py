@@ -9,13 +9,15 @@ import pyarrow as pa
 
 from strandline.kernel.folds import state_columns
 from strandline.kernel.frames import framed
+from strandline.kernel.operators.plan import AnyPlan, OperatorPlan
 from strandline.kernel.plan import Plan
 from strandline.kernel.segments import Content, Reads, Segment
 
 
-def missing_aggregates(plan: Plan, segment: Segment) -> tuple[str, ...]:
+def missing_aggregates(plan: AnyPlan, segment: Segment) -> tuple[str, ...]:
     """The aggregates of a stage of which a segment has no column."""
-    if len(segment.schema) == len(plan.state_schema):  # almost always, and asked for every segment in every tick
+    # Almost always there is none missing, and it is asked for every segment in every tick.
+    if len(segment.schema) == len(plan.state_schema) or isinstance(plan, OperatorPlan):
         return ()
     there = set(segment.schema.names)
     return tuple(name for name, fold in plan.folds if there.isdisjoint(state_columns(name, fold)))

@@ -2,7 +2,8 @@
 
 Every aggregate merges: the answer does not depend on how its rows were cut into partials, nor on their order.
 Nulls behave as in SQL: they are passed over; an aggregate that saw no value is null, a count is 0.
-`where=` is a text expression; rows for which it is not true are passed over.
+`where=` is a text expression; rows for which it is not true are passed over. `within=` is for `.over()` alone: the time
+before each event that counts.
 
 Taking back (behind a stage that retracts):
     by arithmetic            Count, Sum, Mean, Variance, StdDev, and a user's Aggregate with `remove`
@@ -43,6 +44,7 @@ def _require_texts(aggregate: object) -> None:
             f"{name} takes the name of a column as text, not {told(column)}.",
             fix=f"Write {name}('amount'); compute a value first with .with_column('amount', '...').",
         )
+    _require_within(aggregate)
     for option in ("where", "by"):
         value = getattr(aggregate, option, None)
         if value is not None and not isinstance(value, str):
@@ -52,6 +54,19 @@ def _require_texts(aggregate: object) -> None:
             )
 
 
+def _require_within(aggregate: object) -> None:
+    """Let `within` be a positive span, if it is given."""
+    within = getattr(aggregate, "within", None)
+    if within is not None:
+        span = Span.of(within)
+        if span <= 0:
+            raise DescriptionError(
+                f"within={span.text!r} is not positive.",
+                fix="Give the time before each event that counts: within='1h'.",
+            )
+        object.__setattr__(aggregate, "within", span)
+
+
 @dataclass(frozen=True, slots=True)
 class Count(_OfAColumn):
     """How many rows; with a column, how many values that are not null. A bigint."""
@@ -59,6 +74,7 @@ class Count(_OfAColumn):
     column: str | None = None
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,7 @@ class Sum(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
     exact: bool = False
 
 
@@ -83,6 +100,7 @@ class Mean(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,7 @@ class Min(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +120,7 @@ class Max(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +130,7 @@ class First(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +140,7 @@ class Last(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +150,7 @@ class Variance(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
     population: bool = False
 
 
@@ -138,6 +161,7 @@ class StdDev(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
     population: bool = False
 
 
@@ -148,6 +172,7 @@ class Distinct(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +182,7 @@ class ApproxDistinct:
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
     precision: int = 12
 
     def __post_init__(self) -> None:
@@ -180,6 +206,7 @@ class Quantile:
     q: float | tuple[float, ...]
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
     error: float = 0.01
 
     def __post_init__(self) -> None:
@@ -211,6 +238,7 @@ class TopK:
     _: KW_ONLY
     by: str | None = None
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
     def __post_init__(self) -> None:
         _require_texts(self)
@@ -225,6 +253,7 @@ class Collect(_OfAColumn):
     column: str
     _: KW_ONLY
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +267,20 @@ class Ewma:
     _: KW_ONLY
     half_life: Span
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
-    def __init__(self, column: str, *, half_life: str | timedelta | Span, where: str | None = None) -> None:
+    def __init__(
+        self,
+        column: str,
+        *,
+        half_life: str | timedelta | Span,
+        where: str | None = None,
+        within: str | timedelta | Span | None = None,
+    ) -> None:
         span = Span.of(half_life)
         if span <= 0:
             raise DescriptionError("The half-life is not positive.", fix="Give a span such as half_life='10m'.")
-        for name, value in (("column", column), ("half_life", span), ("where", where)):
+        for name, value in (("column", column), ("half_life", span), ("where", where), ("within", within)):
             object.__setattr__(self, name, value)
         _require_texts(self)
 
@@ -283,6 +320,7 @@ class Aggregate(ABC):
     columns: tuple[str, ...]
     result: ClassVar[str]
     where: str | None = None
+    within: str | timedelta | Span | None = None
 
     @abstractmethod
     def start(self) -> Any:
@@ -331,6 +369,12 @@ def columns_of(aggregate: AnyAggregate) -> tuple[str, ...]:
         return tuple(aggregate.columns)
     found = (aggregate.column, aggregate.by if isinstance(aggregate, TopK) else None)
     return tuple(c for c in found if c is not None)
+
+
+def within_of(aggregate: AnyAggregate) -> Span | None:
+    """The time before each event that a feature looks back."""
+    within = None if isinstance(aggregate, Merge) else aggregate.within
+    return None if within is None else Span.of(within)
 
 
 def takes_back(aggregate: AnyAggregate) -> str:

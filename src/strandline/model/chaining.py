@@ -16,14 +16,13 @@ from strandline.model.flow import (
     Node,
     SelectNode,
     SideNode,
-    SourceNode,
     StageNode,
     WhereNode,
     WithColumnNode,
-    lineage,
     stage_before,
 )  # fmt: skip
 from strandline.model.lineage import base_of, longest, merging, retracts, schema_of, windows_of
+from strandline.model.nodes import Origin, TableNode, nearest
 from strandline.model.syntax import ColumnRef
 from strandline.model.triggers import OnEvent, walk
 from strandline.model.types import Schema
@@ -40,10 +39,9 @@ def steps_before(stage: StageNode) -> list[Node]:
 def steps_to(node: Node) -> list[Node]:
     """The stateless nodes from the source, stage or side before a node up to and with it, in the order that rows take."""
     found: list[Node] = []
-    for each in lineage(node):
-        if isinstance(each, SourceNode | StageNode | SideNode):
-            break
-        found.append(each)
+    while not isinstance(node, Origin | SideNode):
+        found.append(node)
+        node = node.parent
     return found[::-1]
 
 
@@ -197,6 +195,15 @@ def _merges_what_was_rewritten(stage: StageNode, schema: Schema) -> Problems:
             )
 
 
+def _tables(stage: StageNode, schema: Schema) -> Problems:
+    before = nearest(stage.parent)
+    if isinstance(before, TableNode) and not isinstance(stage.window, Global):
+        yield DescriptionError(
+            f"The table {before.name!r} may take back a row however old it is, and the windows of {stage.name!r} end.",
+            fix="Use sl.Global(), which counts what stands in the table now.",
+        )
+
+
 def _pane_times(stage: StageNode, schema: Schema) -> Problems:
     earlier = stage_before(stage.parent)
     if isinstance(stage.window, SameWindow) and earlier is None:
@@ -241,5 +248,6 @@ CHAIN_RULES: Final[tuple[Callable[[StageNode, Schema], Problems], ...]] = (
     _takes_back,
     _parts_ways,
     _merges_what_was_rewritten,
+    _tables,
     _pane_times,
 )

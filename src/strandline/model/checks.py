@@ -26,10 +26,11 @@ from strandline.model.flow import (
     TransformNode,
     WhereNode,
     WithColumnNode,
-    lineage,
     stage_before,
 )  # fmt: skip
-from strandline.model.lineage import lateness_of, schema_of, windows_of
+from strandline.model.lineage import inputs_of, lateness_of, schema_of, windows_of
+from strandline.model.nodes import OperatorNode, Stateful, nearest, parents_of
+from strandline.model.operator_rules import operator_problems, operator_risks
 from strandline.model.sinking import check_sink, sink_risks
 from strandline.model.targets import check_targets
 from strandline.model.triggers import AfterWatermark
@@ -54,12 +55,15 @@ def check(flow: Flow) -> list[str]:
 def check_node(node: Node) -> list[StrandlineError]:
     """What is wrong with a node itself, given that what comes before it is right."""
     try:
-        if not isinstance(node, SourceNode) and schema_of(node.parent) is None:
-            return [*stateless(node, None), *_stage_rules(node, None)]
+        inputs = [schema_of(parent) for parent in parents_of(node)]
     except StrandlineError:
         return []  # the node before it is wrong, and says so itself
+    if isinstance(node, OperatorNode):
+        return operator_problems(node, inputs_of(node))
+    if inputs == [None]:
+        return [*stateless(node, None), *_stage_rules(node, None)]
     try:
-        schema = None if isinstance(node, SourceNode) else schema_of(node.parent)
+        schema = inputs[0] if inputs else None
         found = [*stateless(node, schema), *_stage_rules(node, schema)]
         if not found:
             schema_of(node)
@@ -84,11 +88,11 @@ def _placed(problem: StrandlineError, stage: StageNode) -> StrandlineError:
 
 def dangling(flow: Flow) -> list[str]:
     """The branches that lead nowhere, as sentences; of a flow without any sink, that it shows nothing outside."""
-    used = {id(node.parent) for node in flow.nodes if not isinstance(node, SourceNode)}
+    used = {id(parent) for node in flow.nodes for parent in parents_of(node)}
     loose = [node for node in flow.nodes if not isinstance(node, SinkNode) and id(node) not in used]
     if not any(isinstance(node, SinkNode) for node in flow.nodes):  # then all its stages are ends, and no surprise
         first = [f"The flow {flow.name!r} has no sink: it shows nothing outside. Add one with .sink(...)."]
-        return first + [_nowhere(node) for node in loose if not isinstance(node, StageNode)]
+        return first + [_nowhere(node) for node in loose if not isinstance(node, Stateful)]
     return [*dict.fromkeys(map(_nowhere, loose))]  # a side that was looked at twice is two nodes
 
 
@@ -117,6 +121,8 @@ def risks(node: AnyNode) -> list[str]:
     """What is allowed of a stage or a sink, and may still surprise."""
     if isinstance(node, SinkNode):
         return sink_risks(node)
+    if isinstance(node, OperatorNode):
+        return operator_risks(node)
     return [*_costs(node), *_surprises(node)] if isinstance(node, StageNode) else []
 
 
@@ -129,7 +135,7 @@ def _costs(stage: StageNode) -> Iterator[str]:
 
 
 def _surprises(stage: StageNode) -> Iterator[str]:
-    origin = next(node for node in lineage(stage.parent) if isinstance(node, SourceNode | StageNode | SideNode))
+    origin = nearest(stage.parent)
     for node in steps_before(stage):
         if isinstance(origin, SourceNode) and origin.time in rewritten(node):
             yield (
@@ -164,7 +170,7 @@ def _something(flow: Flow) -> Problems:
 
 
 def _names(flow: Flow) -> Problems:
-    stages = {node.name for node in flow.nodes if isinstance(node, StageNode)}
+    stages = {node.name for node in flow.nodes if isinstance(node, Stateful)}
     for node in flow.nodes:
         if isinstance(node, SourceNode) and node.name in stages:
             yield DescriptionError(
@@ -172,7 +178,7 @@ def _names(flow: Flow) -> Problems:
                 fix="Give each its own name.",
             )
     for what, kind, kept in (
-        ("source", SourceNode, "state"), ("stage", StageNode, "state"), ("sink", SinkNode, "place in the flow"),
+        ("source", SourceNode, "state"), ("stage", Stateful, "state"), ("sink", SinkNode, "place in the flow"),
     ):  # fmt: skip
         counts = Counter(node.name for node in flow.nodes if isinstance(node, kind))
         for name, count in counts.items():
@@ -218,15 +224,12 @@ def _how_not_to_lose(stage: StageNode, *, ttl: bool) -> str:
 
 
 def _timeless(stage: StageNode, schema: Schema) -> Problems:
-    for node in lineage(stage.parent):
-        if isinstance(node, SideNode) and node.side == "rejected" and isinstance(node.parent, SourceNode):
-            yield DescriptionError(
-                f"The stage {stage.name!r} reads what the source {node.parent.name!r} rejected: rows without a usable time.",
-                fix="Count them in the sink, or read them again as a source with time=sl.Arrival().",
-            )
-            return
-        if isinstance(node, StageNode):
-            return
+    node = nearest(stage.parent)
+    if isinstance(node, SideNode) and node.side == "rejected" and isinstance(node.parent, SourceNode):
+        yield DescriptionError(
+            f"The stage {stage.name!r} reads what the source {node.parent.name!r} rejected: rows without a usable time.",
+            fix="Count them in the sink, or read them again as a source with time=sl.Arrival().",
+        )
 
 
 def _counted_twice(stage: StageNode, schema: Schema) -> Problems:

@@ -9,7 +9,22 @@ from strandline.model.checks import check
 from strandline.model.firing import closes, ends, written
 from strandline.model.flow import Flow
 from strandline.model.lineage import lateness_of, windows_of
-from strandline.model.nodes import Arrival, SideNode, SinkNode, SourceNode, StageNode, TransformNode, lineage
+from strandline.model.nodes import (
+    Arrival,
+    JoinTableNode,
+    LookupNode,
+    OperatorNode,
+    Origin,
+    ProcessNode,
+    SideNode,
+    SinkNode,
+    SourceNode,
+    StageNode,
+    TableNode,
+    TransformNode,
+    lineage,
+)  # fmt: skip
+from strandline.model.operator_words import operator_in_words
 from strandline.model.sinks import delivered
 from strandline.model.time import Span
 from strandline.model.types import Schema
@@ -40,6 +55,8 @@ def _sections(flow: Flow) -> Iterator[Section]:
             yield f"Source {node.name!r}", [*_source(flow, node)]
         if isinstance(node, StageNode):
             yield f"Stage {node.name!r}", [*_stage(flow, node)]
+        if isinstance(node, OperatorNode):
+            yield f"Stage {node.name!r}", [*operator_in_words(node), *_put_aside(flow, node)]
         if isinstance(node, SinkNode):
             yield f"Sink {node.name!r}", [*_sink(node)]
     try:
@@ -69,6 +86,23 @@ def _stage(flow: Flow, stage: StageNode) -> Iterator[str]:
         yield f"The time of a pane is that of its {stage.timestamp} event."
     yield from _lateness(flow, stage)
     yield from _loss(stage)
+
+
+def _put_aside(flow: Flow, node: OperatorNode) -> Iterator[str]:
+    yield _late_rows(flow, node)
+    if isinstance(node, LookupNode):
+        failed = {"null": "gets nulls", "fail": "stops the flow"}.get(node.on_error)
+        yield f"A row whose question fails {failed or 'is rejected, with the reason' + _whither(flow, node, 'rejected')}."
+
+
+def _late_rows(flow: Flow, node: OperatorNode) -> str:
+    if isinstance(node, ProcessNode) and node.order == "arrival":
+        return "No row is too late: each is handed over as it comes."
+    if isinstance(node, TableNode | LookupNode) or (isinstance(node, JoinTableNode) and not node.as_of):
+        return "No row is too late."
+    lateness = lateness_of(node)
+    granted = f"more than {lateness.text} " if lateness else ""
+    return f"A row that comes {granted}behind the watermark is late{_whither(flow, node, 'late')}."
 
 
 def _keys(stage: StageNode) -> str:
@@ -106,7 +140,7 @@ def _ttl(stage: StageNode) -> Span | None:
     return stage.window.ttl if isinstance(stage.window, Global) else None
 
 
-def _whither(flow: Flow, node: SourceNode | StageNode, side: str) -> str:
+def _whither(flow: Flow, node: Origin, side: str) -> str:
     """Where a side output leads."""
     taken = {
         sink.name
@@ -152,11 +186,11 @@ def _rows(sink: SinkNode) -> str:
 
 def _promises(sink: SinkNode) -> Iterator[str]:
     before = [*lineage(sink.parent)]
-    source = before[-1]
-    assert isinstance(source, SourceNode)
-    told = getattr(source.source, "guarantee", None)
     own = "exactly once, as long as it gives the same rows again for the same place"
-    yield f"source {source.name!r}: {told if isinstance(told, str) else own}"
+    for source in before[::-1]:
+        if isinstance(source, SourceNode):
+            told = getattr(source.source, "guarantee", None)
+            yield f"source {source.name!r}: {told if isinstance(told, str) else own}"
     yield "state: exactly once; a tick that is made again starts from what the tick before it left"
     if any(isinstance(node, TransformNode) for node in before):
         yield "your transforms: they must give the same rows for the same rows"

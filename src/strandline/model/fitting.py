@@ -36,7 +36,7 @@ def stateless(node: Node, schema: Schema | None) -> Problems:
     if isinstance(node, SourceNode):
         yield from _source(node)
     if isinstance(node, WhereNode) and schema is not None:
-        yield from _boolean(".where()", node.condition.text, schema)
+        yield from boolean_problems(".where()", node.condition.text, schema)
     if isinstance(node, SelectNode):
         yield from _made(".select()", [column.name or "" for column in node.columns])
     if isinstance(node, WithColumnNode):
@@ -60,7 +60,7 @@ def _made(owner: str, names: list[str]) -> Problems:
 
 def _side(node: SideNode) -> Problems:
     """A side output adds columns to the event's own."""
-    own = schema_of(node.parent.parent if isinstance(node.parent, StageNode) else node.parent)
+    own = schema_of(node.parent if isinstance(node.parent, SourceNode) else node.parent.parent)
     for name, _ in side_columns(node):
         if own is not None and name in own:
             yield DescriptionError(
@@ -112,7 +112,8 @@ def _marks(node: SourceNode, column: str) -> Problems:
         )
 
 
-def _boolean(owner: str, text: str, schema: Schema) -> Problems:
+def boolean_problems(owner: str, text: str, schema: Schema) -> Problems:
+    """What is wrong with a text that should be a condition."""
     try:
         kind = parse(text).type_in(schema)
     except StrandlineError as problem:
@@ -156,7 +157,7 @@ def _aggregate_columns(stage: StageNode, schema: Schema) -> Problems:
         except StrandlineError as problem:
             yield problem
         if aggregate.where is not None:
-            yield from _boolean(f"where= of {name!r}", aggregate.where, schema)
+            yield from boolean_problems(f"where= of {name!r}", aggregate.where, schema)
 
 
 def _window_columns(stage: StageNode, schema: Schema) -> Problems:
@@ -183,13 +184,13 @@ def _typed(stage: StageNode, what: str, column: str, schema: Schema, kinds: tupl
 def _trigger_expressions(stage: StageNode, schema: Schema) -> Problems:
     for part in walk(stage.trigger):
         if isinstance(part, OnEvent):
-            yield from _boolean("OnEvent", part.expression, schema)
+            yield from boolean_problems("OnEvent", part.expression, schema)
         if isinstance(part, When):
             try:
                 visible = asked_columns(stage, schema)
             except StrandlineError:
                 continue  # said by another rule
-            yield from _boolean("When", part.expression, visible)
+            yield from boolean_problems("When", part.expression, visible)
             yield from _answerable(part, visible)
 
 
@@ -204,7 +205,7 @@ def _answerable(trigger: When, schema: Schema) -> Problems:
             fix="Say it with what docs/expressions.md lists; or show every change, and filter behind the stage with .where().",
         )
     except StrandlineError:
-        return  # said by `_boolean`
+        return  # said by `boolean_problems`
     else:
         if expression.uses_now:
             yield DescriptionError(

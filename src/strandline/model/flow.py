@@ -5,20 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NoReturn, get_args
+from typing import Any, Literal, NoReturn, get_args
 
-from strandline.errors import DescriptionError, told
-from strandline.model.aggregates import BUILT_IN, Aggregate, AnyAggregate
+from strandline.errors import DescriptionError, did_you_mean, told
+from strandline.model.aggregates import BUILT_IN, Aggregate, AnyAggregate, within_of
 from strandline.model.expressions import parse, require_text
+from strandline.model.intervals import Interval
+from strandline.model.lookups import Asked, Cache, OnError
 from strandline.model.nodes import (
     AnyNode,
     Arrival,
+    Emit,
+    How,
+    Match,
     Node,
     OnTime,
+    Order,
+    Origin,
     PaneTime,
+    ProcessNode,
     RowsMode,
     SelectNode,
     SideNode,
@@ -27,14 +35,28 @@ from strandline.model.nodes import (
     Source,
     SourceNode,
     StageNode,
+    Stateful,
+    TableNode,
     TransformNode,
     WhereNode,
     WithColumnNode,
     lineage,
     stage_before,
 )  # fmt: skip
+from strandline.model.operators import (
+    describe_dedupe,
+    describe_detect,
+    describe_join,
+    describe_join_table,
+    describe_lookup,
+    describe_over,
+    describe_process,
+    describe_table,
+)  # fmt: skip
 from strandline.model.options import require_boolean
 from strandline.model.panes import Mode
+from strandline.model.patterns import Pattern
+from strandline.model.process import TTL, Process, TableProcess
 from strandline.model.time import Span
 from strandline.model.triggers import KINDS, AfterWatermark, Trigger
 from strandline.model.types import Schema
@@ -92,6 +114,33 @@ class Flow:
         node = SourceNode(name=name, source=source, time=time, watermark=policy)
         self.add(node)
         return Stream(self, node)
+
+    def table(
+        self,
+        name: str,
+        changes: Stream,
+        *,
+        key: str | Sequence[str],
+        order: str = "offset",
+        ttl: str | timedelta | Span | None = None,
+        broadcast: bool = False,
+    ) -> Table:
+        """Keep the row that stands for each key, from a stream of changes; join streams with it, or follow it to a sink.
+
+        Every row is an upsert, but for those whose column `op` says "delete" or "retract". `order` says which of two
+        changes is the newer: the one that comes later ("offset"), or that with the greater value in a column.
+
+        A small table may be `broadcast`: it is kept whole in several places, and rows that are joined with it are spread
+        over them, so that a key with many rows is no more work than many keys. The answer is the same.
+        """
+        _named("stage", name)
+        if not isinstance(changes, Stream) or changes.flow is not self:
+            raise DescriptionError(
+                f"A table takes a stream of this flow, not {told(changes)}.",
+                fix="Write flow.table('rates', flow.source('rates_in', ...), key='currency').",
+            )
+        node = describe_table(changes.node, name, key=key, order=order, ttl=ttl, broadcast=broadcast)
+        return Table(self, node)
 
     def check(self) -> list[str]:
         """Raise CheckFailed with all that is wrong; return what is only risky."""
@@ -183,6 +232,71 @@ class Stream:
         """Nothing, but to say what is missing."""
         raise _without_a_window()
 
+    def dedupe(self, name: str, *, on: str | Sequence[str], within: str | timedelta | Span, salt: None = None) -> Stage:
+        """Let the first of equal rows through: those that repeat it in the columns `on`, within this time, go no further.
+
+        Exact for as long as `within` says, also after a restart. The name is the identity of the stage's state. There is
+        no `salt`, and the error says why.
+        """
+        _named("stage", name)
+        node = describe_dedupe(self.node, name, on, within, salt=salt)
+        self.flow.add(node)
+        return Stage(self.flow, node)
+
+    def join_table(
+        self,
+        name: str,
+        table: Table,
+        *,
+        on: str | Sequence[str] | None = None,
+        as_of: bool = False,
+        how: Literal["left", "inner"] = "left",
+        max_wait: str | timedelta | Span | None = None,
+        suffix: str = "_table",
+    ) -> Stage:
+        """Each row with the row of a table for its key: the one that stands now, or, with as_of, that stood at its time.
+
+        With as_of a row waits until the watermark of both says that the answer cannot change, or for `max_wait` of
+        processing time at most.
+        """
+        _named("stage", name)
+        if not isinstance(table, Table) or table.flow is not self.flow:
+            raise DescriptionError(f"{told(table)} is no table of this flow.", fix="Make one with flow.table(...).")
+        node = describe_join_table(
+            self.node, name, table.node, on=on, as_of=as_of, how=how, max_wait=max_wait, suffix=suffix
+        )
+        self.flow.add(node)
+        return Stage(self.flow, node)
+
+    def lookup(
+        self,
+        name: str,
+        lookup: Asked,
+        *,
+        on: str | Sequence[str],
+        output: str | Schema,
+        concurrency: int = 100,
+        timeout: str | timedelta | Span = Span(2_000_000),
+        retries: int = 2,
+        cache: Cache | None = None,
+        ordered: bool = True,
+        on_error: OnError = "reject",
+    ) -> Stage:
+        """Each row with what somebody outside answers for its columns `on`: a service, a database, a model.
+
+        `lookup` is a function, async or not, or what is derived from `sl.Lookup`. Equal keys are asked for once a tick, and
+        `concurrency` calls are under way at a time in each task. A call that fails, or takes longer than `timeout`, is made
+        again up to `retries` times; then `on_error` says whether the row is rejected, gets nulls, or the flow stops.
+        Null is not asked for. Rows of a key keep their order, and go to one task; with ordered=False they go to all.
+        """
+        _named("stage", name)
+        node = describe_lookup(
+            self.node, name, lookup, on=on, output=output, concurrency=concurrency, timeout=timeout, retries=retries,
+            cache=cache, ordered=ordered, on_error=on_error,
+        )  # fmt: skip
+        self.flow.add(node)
+        return Stage(self.flow, node)
+
     def sink(
         self,
         name: str,
@@ -207,7 +321,7 @@ class Stream:
     @property
     def rejected(self) -> Stream:
         """The rows that had no usable time or could not be decoded, with the reason."""
-        if not isinstance(self.node, SourceNode | StageNode):
+        if not isinstance(self.node, Origin):
             raise DescriptionError(
                 "Only a source and a stage reject rows.",
                 fix="Take .rejected right from flow.source(...) or .aggregate(...).",
@@ -232,9 +346,50 @@ class Stage(Stream):
 
     @property
     def late(self) -> Stream:
-        """The events that came after their windows were forgotten, with the windows they missed."""
-        assert isinstance(self.node, StageNode)
+        """The events that came after their windows were forgotten, or what would have matched them, and by how much."""
+        assert isinstance(self.node, Stateful)
         return self._then(SideNode(parent=self.node, side="late"))
+
+    def as_table(self, name: str | None = None) -> Table:
+        """What stands for each key of a window stage, and window, as a table to join with."""
+        if not isinstance(self.node, StageNode):
+            raise DescriptionError(
+                "Only a stage of windows is a table by itself.",
+                fix="Say what tells rows apart: flow.table(name, stream, key=...).",
+            )
+        window = () if isinstance(self.node.window, Global) else ("window_start", "window_end")
+        return self.flow.table(name or f"{self.node.name}-table", self, key=[*self.node.keys, *window])
+
+    def side(self, name: str) -> Stream:
+        """What a process gives out at one of its sides."""
+        sides = dict(self.node.sides) if isinstance(self.node, ProcessNode) else {}
+        if not isinstance(self.node, ProcessNode) or name not in sides:
+            raise DescriptionError(
+                f"There is no side {told(name)} here.",
+                fix=did_you_mean(str(name), sides)
+                if sides
+                else "Describe it: .process(..., side={'alerts': 'user string'}).",
+            )
+        return self._then(SideNode(parent=self.node, side=name))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: what stands for each key now. Its state is kept where it is joined, or followed."""
+
+    flow: Flow
+    node: TableNode
+
+    @property
+    def changes(self) -> Stage:
+        """What changes in the table, in order: what stood is taken back, what stands is inserted (`op`)."""
+        if self.node not in self.flow.nodes:
+            self.flow.add(self.node)
+        return Stage(self.flow, self.node)
+
+    def sink(self, name: str, sink: Sink, **options: Any) -> None:
+        """Let a sink follow the table; see Stream.sink."""
+        self.changes.sink(name, sink, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +416,11 @@ class Keyed:
             raise DescriptionError(
                 f"{told(window)} is no window.",
                 fix="Write sl.Tumbling('1m'), with brackets, or subclass sl.CustomWindow.",
+            )
+        if isinstance(window, SameWindow) and window.window is not None:
+            raise DescriptionError(
+                "A stage takes the windows that panes came with: SameWindow names none there.",
+                fix=f"Write SameWindow(), or window={window.window!r} for windows of its own.",
             )
         if isinstance(window, CustomWindow) and not isinstance(window.longest, Span | None):
             name = type(window).__name__
@@ -291,6 +451,89 @@ class Keyed:
             keyed=self, window=window, trigger=trigger, lateness=granted, mode=mode, on_time=on_time,
             timestamp=timestamp, coalesce=coalesce, allow_loss=allow_loss,
         )  # fmt: skip
+
+    def join(
+        self,
+        name: str,
+        other: Keyed,
+        *,
+        within: Interval | SameWindow | None = None,
+        match: Match = "all",
+        how: How = "inner",
+        suffix: str = "_right",
+        salt: int | None = None,
+    ) -> Stage:
+        """Pair rows of two streams whose keys are equal and whose times lie as `within` says, seen from this side.
+
+        `match` takes all rows of the other side that fit, or for each row of this side the first or last of them. Rows
+        without a match, where `how` asks for them, come once the watermark says that none can come any more.
+
+        `salt` is for keys with very many rows on this side (with how="right" on the other): they are spread over so many
+        places, and those of the other side copied to each. The answer is the same; rows of a key come in another order.
+        """
+        _named("stage", name)
+        if not isinstance(other, Keyed):
+            raise DescriptionError(
+                f"A join takes another keyed stream, not {told(other)}.", fix="Write other.key_by('user')."
+            )
+        if other.stream.flow is not self.stream.flow:
+            raise DescriptionError(
+                f"The join {name!r} is between streams of two flows.", fix="Read both sources in one flow."
+            )
+        node = describe_join(
+            (self.stream.node, self.keys), name, (other.stream.node, other.keys),
+            within=within, match=match, how=how, suffix=suffix, salt=salt,
+        )  # fmt: skip
+        self.stream.flow.add(node)
+        return Stage(self.stream.flow, node)
+
+    def over(
+        self, name: str, *, emit: Emit = "arrival", include_current: bool = True, **features: AnyAggregate
+    ) -> Stage:
+        """Each event with features over the time before it, several horizons at once: n_1h=sl.Count(within="1h").
+
+        A feature looks at the events of the key from `within` before the event up to it, both included. With
+        emit="arrival" an event comes at once, from what is known, and is corrected (`op`) when older ones come; with
+        "watermark" it comes when nothing earlier can come any more, once and in order.
+        """
+        _named("stage", name)
+        node = describe_over(self.stream.node, self.keys, name, features, emit=emit, include_current=include_current)
+        self.stream.flow.add(node)
+        return Stage(self.stream.flow, node)
+
+    def detect(self, name: str, pattern: Pattern, *, salt: None = None) -> Stage:
+        """Find events of a key that follow each other as a pattern says, in event-time order; each match is a row.
+
+        There is no `salt`, and the error says why.
+        """
+        _named("stage", name)
+        node = describe_detect(self.stream.node, self.keys, name, pattern, salt=salt)
+        self.stream.flow.add(node)
+        return Stage(self.stream.flow, node)
+
+    def process(
+        self,
+        name: str,
+        process: type[Process] | type[TableProcess],
+        *,
+        output: str | Schema,
+        side: Mapping[str, str | Schema] | None = None,
+        order: Order = "arrival",
+        ttl: TTL | None = None,
+        salt: None = None,
+    ) -> Stage:
+        """Hand the events of each key to a class of your own, with state, timers and side outputs.
+
+        In order of arrival, or, with order="event_time", by event time: then each waits until the watermark has passed it.
+        There is no `salt`, and the error says why.
+        """
+        _named("stage", name)
+        node = describe_process(
+            self.stream.node, self.keys, name, process,
+            output=output, side={} if side is None else side, order=order, ttl=ttl, salt=salt,
+        )  # fmt: skip
+        self.stream.flow.add(node)
+        return Stage(self.stream.flow, node)
 
     def aggregate(self, *_given: Any, **_aggregates: Any) -> NoReturn:
         """Nothing, but to say what is missing: an aggregate is of a window."""
@@ -325,6 +568,11 @@ class Windowed:
             if not isinstance(aggregate, (*BUILT_IN, Aggregate)):
                 raise DescriptionError(
                     f"{column}={told(aggregate)} is no aggregate.", fix="Write sl.Sum('amount'), with brackets."
+                )
+            if within_of(aggregate) is not None:
+                raise DescriptionError(
+                    f"within= of {column!r} means nothing in a window.",
+                    fix="Leave it out: the window says what counts; or use .key_by(...).over(...).",
                 )
             if aggregate.where is not None:  # a user's own aggregate may say anything
                 require_text(f"`where` of {type(aggregate).__name__}", aggregate.where)

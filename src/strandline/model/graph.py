@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from strandline.model.checks import verb
 from strandline.model.firing import written
 from strandline.model.flow import Flow
-from strandline.model.nodes import AnyNode, Arrival, SideNode, SinkNode, SourceNode, StageNode
+from strandline.model.nodes import AnyNode, Arrival, OperatorNode, SideNode, SinkNode, SourceNode, StageNode, parents_of
+from strandline.model.operator_words import operator_in_short
 
 
 def graph(flow: Flow) -> str:
@@ -23,8 +24,8 @@ def graph(flow: Flow) -> str:
     """
     children: dict[int, list[AnyNode]] = {}
     for node in flow.nodes:
-        if not isinstance(node, SourceNode):
-            children.setdefault(id(node.parent), []).append(node)
+        for parent in parents_of(node)[:1]:  # the other side of a join is named, and not drawn again
+            children.setdefault(id(parent), []).append(node)
     sources: list[AnyNode] = [node for node in flow.nodes if isinstance(node, SourceNode)]
     return "\n".join([flow.name, *_branches(sources, children)])
 
@@ -44,6 +45,8 @@ def _label(node: AnyNode) -> str:
     if isinstance(node, StageNode):
         keys = f"by {', '.join(node.keys)}" if node.keys else "all rows"
         return f"stage {node.name!r}: {keys}, {written(node.window)}"
+    if isinstance(node, OperatorNode):
+        return f"stage {node.name!r}: {operator_in_short(node)}"
     if isinstance(node, SideNode):
         return f".{node.side}"
     if isinstance(node, SinkNode):

@@ -15,8 +15,18 @@ from strandline.model.flow import (
     WithColumnNode,
     stage_before,
 )  # fmt: skip
-from strandline.model.nodes import raw_type
-from strandline.model.panes import LATE_COLUMNS, PANE_COLUMNS, RAW, REJECTED_COLUMNS, WINDOW_COLUMNS
+from strandline.model.nodes import (
+    OperatorNode,
+    OverNode,
+    ProcessNode,
+    Stateful,
+    TableNode,
+    nearest,
+    parents_of,
+    raw_type,
+)
+from strandline.model.operators import aside_schema, operator_schema
+from strandline.model.panes import LATE_BY, LATE_COLUMNS, PANE_COLUMNS, RAW, REJECTED_COLUMNS, WINDOW_COLUMNS
 from strandline.model.result_types import result_type
 from strandline.model.time import Span
 from strandline.model.types import Schema, Type
@@ -29,6 +39,9 @@ def schema_of(node: Node) -> Schema | None:
         return node.source.schema
     if isinstance(node, TransformNode):
         return node.schema
+    if isinstance(node, OperatorNode):
+        inputs = inputs_of(node)
+        return None if inputs is None else operator_schema(node, *inputs)
     before = schema_of(node.parent)
     if before is None:
         return stage_schema(node, None) if isinstance(node, StageNode) else None
@@ -44,8 +57,19 @@ def schema_of(node: Node) -> Schema | None:
     return before
 
 
+def inputs_of(node: Stateful) -> tuple[Schema, ...] | None:
+    """The columns that come in at each port of a stage; None where only Spark knows."""
+    found = [schema_of(parent) for parent in parents_of(node)]
+    return tuple(each for each in found if each is not None) if None not in found else None
+
+
 def _side(node: SideNode) -> Schema | None:
-    inputs = schema_of(node.parent.parent if isinstance(node.parent, StageNode) else node.parent)
+    if isinstance(node.parent, ProcessNode) and node.side in dict(node.parent.sides):
+        return dict(node.parent.sides)[node.side]
+    if isinstance(node.parent, OperatorNode):
+        before = inputs_of(node.parent)
+        return None if before is None else Schema((*aside_schema(node.parent, *before).columns, *side_columns(node)))
+    inputs = schema_of(node.parent if isinstance(node.parent, SourceNode) else node.parent.parent)
     if isinstance(node.parent, StageNode) and node.side == "replaced" and inputs is not None:
         return Schema((*((key, inputs[key]) for key in node.parent.keys), *WINDOW_COLUMNS))
     return None if inputs is None else Schema((*inputs.columns, *side_columns(node)))
@@ -53,8 +77,10 @@ def _side(node: SideNode) -> Schema | None:
 
 def side_columns(node: SideNode) -> tuple[tuple[str, Type], ...]:
     """The columns that a side output adds to the event's own."""
+    if isinstance(node.parent, ProcessNode) and node.side in dict(node.parent.sides):
+        return ()
     if node.side == "late":
-        return LATE_COLUMNS
+        return LATE_COLUMNS if isinstance(node.parent, StageNode) else LATE_BY
     if isinstance(node.parent, SourceNode):
         return (*REJECTED_COLUMNS, (RAW, raw_type(node.parent.source)))
     return REJECTED_COLUMNS
@@ -138,18 +164,23 @@ def carried(flow: Flow, stage: StageNode) -> tuple[str, ...]:
     return tuple(name for name, _ in stage.aggregates if name in wanted)
 
 
-def lateness_of(stage: StageNode) -> Span:
-    """The lateness that a stage grants: its own, or that of the stages before it if greater, so no refinement is dropped.
+def lateness_of(stage: Stateful) -> Span:
+    """The lateness that a stage grants: its own, or that of the stages before it if greater, so no refinement is dropped."""
+    own = stage.lateness if isinstance(stage, StageNode) else Span(0)
+    return max(own, *(_brought_by(nearest(parent)) for parent in parents_of(stage)))
 
-    Panes that carry the time of an event, and not of their window's end, may be a window's length older still.
+
+def _brought_by(earlier: Node) -> Span:
+    """How far behind the watermark rows of a source, side or stage may come, and must be taken all the same.
+
+    Panes that carry the time of an event, and not of their window's end, may be a window's length older than it.
     """
-    earlier = stage_before(stage.parent)
-    if earlier is None:
-        return stage.lateness
+    if not isinstance(earlier, Stateful):
+        return Span(0)
     inherited = lateness_of(earlier)
-    if earlier.timestamp != "end":
+    if isinstance(earlier, StageNode) and earlier.timestamp != "end":
         inherited = Span(inherited + (longest(windows_of(earlier)) or 0))
-    return max(stage.lateness, inherited)
+    return inherited
 
 
 def windows_of(stage: StageNode) -> Window:
@@ -179,5 +210,9 @@ def longest(window: Window) -> Span | None:
 
 def retracts(node: Node) -> bool:
     """Whether a node's rows may take earlier ones back."""
-    earlier = stage_before(node)
-    return earlier is not None and earlier.mode == "retracting"
+    before = nearest(node)
+    if isinstance(before, OverNode):
+        return before.emit == "arrival"
+    if isinstance(before, TableNode):
+        return True
+    return isinstance(before, StageNode) and before.mode == "retracting"

@@ -11,16 +11,24 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from strandline.model.aggregates import AnyAggregate
 from strandline.model.expressions import Expression
+from strandline.model.intervals import Interval
+from strandline.model.lookups import Asked, Cache, OnError
 from strandline.model.panes import Mode
+from strandline.model.patterns import Pattern
+from strandline.model.process import TTL, Process, TableProcess
 from strandline.model.time import Span
 from strandline.model.triggers import Trigger
 from strandline.model.types import Schema, Type
 from strandline.model.watermarks import Policy
-from strandline.model.windows import Window
+from strandline.model.windows import SameWindow, Window
 
 OnTime = Literal["if_any", "always"]
 PaneTime = Literal["end", "earliest", "latest"]
 RowsMode = Literal["append", "changelog", "upsert"]
+Match = Literal["all", "first", "last"]
+How = Literal["inner", "left", "right", "full", "semi", "anti"]
+Order = Literal["arrival", "event_time"]
+Emit = Literal["arrival", "watermark"]
 
 
 class Source(Protocol):
@@ -129,14 +137,137 @@ class StageNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DedupeNode:
+    """Rows without those that repeat an earlier one in the columns `on`, less than `within` before or after it."""
+
+    name: str
+    parent: Node
+    on: tuple[str, ...]
+    within: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JoinNode:
+    """Rows of two streams whose keys are equal and whose times lie as `within` says; `other` is the right side."""
+
+    name: str
+    parent: Node
+    other: Node
+    keys: tuple[str, ...]
+    other_keys: tuple[str, ...]
+    within: Interval | SameWindow
+    match: Match
+    how: How
+    suffix: str
+    salt: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProcessNode:
+    """Rows of each key handed to a user's own code, in order of arrival or of event time."""
+
+    name: str
+    parent: Node
+    keys: tuple[str, ...]
+    process: type[Process] | type[TableProcess]
+    output: Schema
+    sides: tuple[tuple[str, Schema], ...]
+    order: Order
+    ttl: TTL | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OverNode:
+    """Each row with features: aggregates over the rows of its key in the time before it."""
+
+    name: str
+    parent: Node
+    keys: tuple[str, ...]
+    features: tuple[tuple[str, AnyAggregate], ...]
+    emit: Emit
+    include_current: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableNode:
+    """The row that stands for each key now, from a stream of changes; what comes out is what changes in the table."""
+
+    name: str
+    parent: Node
+    key: tuple[str, ...]
+    order: str
+    ttl: Span | None
+    broadcast: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JoinTableNode:
+    """Rows with the row of a table: the one that stands now, or that stood at their time. `other` are the table's changes."""
+
+    name: str
+    parent: Node
+    other: Node
+    keys: tuple[str, ...]
+    other_keys: tuple[str, ...]
+    order: str
+    ttl: Span | None
+    as_of: bool
+    how: Literal["left", "inner"]
+    max_wait: Span | None
+    suffix: str
+    broadcast: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DetectNode:
+    """Events of a key that follow each other as a pattern says, in event-time order."""
+
+    name: str
+    parent: Node
+    keys: tuple[str, ...]
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LookupNode:
+    """Rows with what somebody outside answers for their key, the columns `on`."""
+
+    name: str
+    parent: Node
+    lookup: Asked
+    on: tuple[str, ...]
+    output: Schema
+    concurrency: int
+    timeout: Span
+    retries: int
+    cache: Cache | None
+    ordered: bool
+    on_error: OnError
+
+
+OperatorNode: TypeAlias = (
+    DedupeNode | JoinNode | ProcessNode | OverNode | TableNode | JoinTableNode | DetectNode | LookupNode
+)
+"""Stages other than windows: each keeps rows, or something of them, under its name."""
+Stateful: TypeAlias = StageNode | OperatorNode
+Origin: TypeAlias = SourceNode | Stateful
+"""What has a watermark of its own: rows behind it, up to the next such node, come along its edge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SideNode:
-    """What a source or a stage could not use: its late or its rejected rows; or the windows that others replaced."""
+    """What a source or a stage puts aside: its late or its rejected rows, or the windows that others "replaced".
 
-    parent: SourceNode | StageNode
-    side: Literal["late", "rejected", "replaced"]
+    A process has sides of its own besides, by the names that it gives them.
+    """
+
+    parent: Origin
+    side: str
 
 
-Node: TypeAlias = SourceNode | WhereNode | SelectNode | WithColumnNode | TransformNode | StageNode | SideNode
+Node: TypeAlias = (
+    SourceNode | WhereNode | SelectNode | WithColumnNode | TransformNode | StageNode | OperatorNode | SideNode
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,19 +290,43 @@ class SinkNode:
 AnyNode: TypeAlias = Node | SinkNode
 
 
+def parents_of(node: AnyNode) -> tuple[Node, ...]:
+    """The nodes whose rows a node takes, in the order of its ports."""
+    if isinstance(node, SourceNode):
+        return ()
+    return (node.parent, node.other) if isinstance(node, JoinNode | JoinTableNode) else (node.parent,)
+
+
 def lineage(node: Node) -> Iterator[Node]:
-    """A node and what it comes from, nearest first."""
-    yield node
-    while not isinstance(node, SourceNode):
+    """A node and all that it comes from, each once and before what it comes from itself."""
+    order: list[Node] = []
+    seen: set[int] = set()
+
+    def visit(each: Node) -> None:
+        if id(each) not in seen:
+            seen.add(id(each))
+            for parent in reversed(parents_of(each)):
+                visit(parent)
+            order.append(each)
+
+    visit(node)
+    yield from reversed(order)
+
+
+def nearest(node: Node) -> Origin | SideNode:
+    """The node itself or the first before it that is more than stateless work on rows."""
+    while not isinstance(node, Origin | SideNode):
         node = node.parent
-        yield node
+    return node
+
+
+def origin_of(node: Node) -> Origin:
+    """The source or stage along whose edge a node's rows come: itself, if it is one."""
+    found = nearest(node)
+    return found.parent if isinstance(found, SideNode) else found
 
 
 def stage_before(node: Node) -> StageNode | None:
-    """The nearest stage that a node's rows come out of, if any."""
-    for each in lineage(node):
-        if isinstance(each, StageNode):
-            return each
-        if isinstance(each, SideNode):
-            return None
-    return None
+    """The window stage whose panes a node's rows are, if they are any."""
+    found = nearest(node)
+    return found if isinstance(found, StageNode) else None

@@ -26,6 +26,8 @@ RESERVED: Final = frozenset(name for name, _ in (*WINDOW_COLUMNS, *PANE_COLUMNS)
 # What the side outputs add to the event's own columns.
 MISSED: Final = Type.of("array<struct<window_start:timestamp,window_end:timestamp,late_by:interval day to second>>")
 LATE_COLUMNS: Final = (("missed", MISSED), ("late_by", Type.of("interval day to second")), ("kept", Type.of("boolean")))
+LATE_BY: Final = (("late_by", Type.of("interval day to second")),)  # of stages without windows
+SIDE: Final = "side"  # of a join: whether a late row came from the left or the right
 REJECTED_COLUMNS: Final = (("reason", Type.of("string")),)
 # A source also rejects what it could not decode: `raw` is that, and null for all others.
 RAW: Final = "raw"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from strandline.model.flow import Flow
-from strandline.model.nodes import AnyNode, SourceNode
+from strandline.model.nodes import AnyNode, JoinNode, JoinTableNode, SinkNode, SourceNode
 
 
 def rebuild(flow: Flow, change: Callable[[AnyNode], AnyNode]) -> Flow:
@@ -31,6 +31,10 @@ def rebuild(flow: Flow, change: Callable[[AnyNode], AnyNode]) -> Flow:
         if isinstance(node, SourceNode):
             return node
         parent: Any = made_of(node.parent)  # of the kind it was: a source, stage or stateless step
-        return node if parent is node.parent else replace(node, parent=parent)
+        node = node if parent is node.parent else replace(node, parent=parent)
+        if isinstance(node, JoinNode | JoinTableNode) and (other := made_of(node.other)) is not node.other:
+            assert not isinstance(other, SinkNode)
+            return replace(node, other=other)
+        return node
 
     return replace(flow, nodes=[made_of(node) for node in flow.nodes])

@@ -19,12 +19,13 @@ from strandline.model.masks import masks_of
 from strandline.model.nodes import (
     AnyNode,
     Node,
+    OverNode,
     SelectNode,
-    SourceNode,
     StageNode,
     TransformNode,
     WhereNode,
     WithColumnNode,
+    parents_of,
 )  # fmt: skip
 from strandline.model.panes import HIDDEN
 from strandline.model.rebuild import rebuild
@@ -44,7 +45,7 @@ def resolve(flow: Flow, schema_of_transform: Callable[[Node], Schema]) -> Flow:
         return replace(opaque, schema=schema_of_transform(opaque))
 
     def resolved(node: AnyNode) -> AnyNode:
-        if isinstance(node, StageNode):
+        if isinstance(node, StageNode | OverNode):
             asking = _asking(node)
             return node if asking is None else replace(node, parent=known(asking))
         opaque = _as_transform(node)
@@ -57,13 +58,13 @@ def _with_all_parents(flow: Flow) -> Flow:
     """The flow with those nodes too that only others know of, as their parents."""
     nodes: dict[int, AnyNode] = {}
     for node in flow.nodes:
-        if not isinstance(node, SourceNode):
-            nodes.setdefault(id(node.parent), node.parent)
+        for parent in parents_of(node):
+            nodes.setdefault(id(parent), parent)
         nodes[id(node)] = node
     return replace(flow, nodes=list(nodes.values()))
 
 
-def _asking(stage: StageNode) -> TransformNode | None:
+def _asking(stage: StageNode | OverNode) -> TransformNode | None:
     """The transform that asks what a stage wants to know of each row, where only Spark can; None where it need not."""
     try:
         before = schema_of(stage.parent)

@@ -13,8 +13,17 @@ from strandline.errors import DescriptionError, StrandlineError, did_you_mean
 from strandline.model.chaining import steps_to
 from strandline.model.fitting import Problems
 from strandline.model.lineage import merging, schema_of, windows_of
-from strandline.model.nodes import SinkNode, StageNode, TransformNode, WhereNode, stage_before
-from strandline.model.sinks import OP, WINDOW, names_since, refines, shows_again
+from strandline.model.nodes import (
+    SinkNode,
+    StageNode,
+    TableNode,
+    TransformNode,
+    WhereNode,
+    nearest,
+    origin_of,
+    stage_before,
+)  # fmt: skip
+from strandline.model.sinks import OP, WINDOW, came_through, names_since, own_op, refines, shows_again
 from strandline.model.types import Schema
 from strandline.model.windows import Global
 
@@ -120,6 +129,19 @@ def _refinements(sink: SinkNode, schema: Schema | None) -> Problems:
         )
 
 
+def _corrections(sink: SinkNode, schema: Schema | None) -> Problems:
+    """The same for rows of a table, and for events that are corrected."""
+    if stage_before(sink.parent) is not None or not refines(sink.parent):
+        return
+    op, columns = own_op(sink.parent), sink.columns
+    lost = op is None or (columns is not None and op not in columns) if sink.rows == "append" else op != OP
+    if lost:
+        yield DescriptionError(
+            f"The sink {sink.name!r} does not get {OP!r}, which says what {origin_of(sink.parent).name!r} corrects.",
+            fix=f"Keep {OP!r} in .select(...)" + (" and among the columns." if sink.rows == "append" else "."),
+        )
+
+
 def _deltas(sink: SinkNode, schema: Schema | None) -> Problems:
     stage = stage_before(sink.parent)
     if stage is not None and stage.mode == "discarding" and sink.rows == "upsert":
@@ -139,6 +161,19 @@ def _shared_key(sink: SinkNode, schema: Schema | None) -> Problems:
             f"The key of sink {sink.name!r} lacks {missing}, and the stage {stage.name!r} takes panes back: one that is taken "
             "back would delete the row of another.",
             fix="Leave key= out: the stage's keys and its window are the key then.",
+        )
+
+
+def _shared_key_of_a_table(sink: SinkNode, schema: Schema | None) -> Problems:
+    table = nearest(sink.parent)
+    if not isinstance(table, TableNode) or sink.rows != "upsert" or not sink.key:
+        return
+    names = came_through(table.key, sink.parent)
+    if missing := " and ".join(repr(key) for key in table.key if names.get(key) not in sink.key):
+        yield DescriptionError(
+            f"The key of sink {sink.name!r} lacks {missing}, and the table {table.name!r} takes rows back: one that is taken "
+            "back would delete the row of another.",
+            fix="Leave key= out: the table's key is the key then.",
         )
 
 
@@ -196,8 +231,7 @@ def _foreign_op(sink: SinkNode, schema: Schema | None) -> Problems:
     """In a changelog or an upsert `op` is Strandline's word."""
     if sink.rows == "append" or schema is None or OP not in schema:
         return
-    stage = stage_before(sink.parent)
-    if stage is None or names_since(stage, sink.parent).get(OP) != OP:
+    if own_op(sink.parent) != OP:
         yield DescriptionError(
             f"The rows of sink {sink.name!r} have a column {OP!r} of their own, and rows={sink.rows!r} writes another.",
             fix=f"Rename it before the sink, with .select('{OP} as event_{OP}', ...), or use rows='append'.",
@@ -230,8 +264,10 @@ SINK_RULES: Final[tuple[Callable[[SinkNode, Schema | None], Problems], ...]] = (
     _key,
     _keyless,
     _refinements,
+    _corrections,
     _deltas,
     _shared_key,
+    _shared_key_of_a_table,
     _ghosts,
     _filtered,
     _foreign_op,

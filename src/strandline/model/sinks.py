@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
 from strandline.errors import DescriptionError, told
 from strandline.model.chaining import steps_to
 from strandline.model.firing import fires_once
-from strandline.model.lineage import lateness_of, schema_of, windows_of
+from strandline.model.lineage import lateness_of, retracts, schema_of, windows_of
 from strandline.model.nodes import (
     Node,
     RowsMode,
@@ -16,8 +16,11 @@ from strandline.model.nodes import (
     Sink,
     SinkNode,
     StageNode,
+    TableNode,
     TransformNode,
     WithColumnNode,
+    nearest,
+    origin_of,
     stage_before,
 )  # fmt: skip
 from strandline.model.panes import HIDDEN, PANE_COLUMNS, WINDOW_COLUMNS
@@ -74,7 +77,7 @@ def delivered(sink: SinkNode) -> Schema | None:
 def refines(node: Node) -> bool:
     """Whether a node's rows may show a window again, or withdraw what was shown."""
     stage = stage_before(node)
-    return stage is not None and (stage.mode == "retracting" or shows_again(stage))
+    return retracts(node) or (stage is not None and shows_again(stage))
 
 
 def shows_again(stage: StageNode) -> bool:
@@ -83,15 +86,26 @@ def shows_again(stage: StageNode) -> bool:
 
 
 def names_since(stage: StageNode, node: Node) -> dict[str, str]:
-    """What the columns of a stage's panes are called at a node behind it, as far as they came through unchanged.
+    """What the columns of a stage's panes are called at a node behind it, as far as they came through unchanged."""
+    own = (*stage.keys, *WINDOW, *(name for name, _ in stage.aggregates), *(name for name, _ in PANE_COLUMNS))
+    return came_through(own, node)
+
+
+def came_through(columns: Iterable[str], node: Node) -> dict[str, str]:
+    """What columns of the source or stage before a node are called there, as far as they came through unchanged.
 
     A transform is trusted to leave the columns that it keeps as they are.
     """
-    own = (*stage.keys, *WINDOW, *(name for name, _ in stage.aggregates), *(name for name, _ in PANE_COLUMNS))
-    names = {name: name for name in own}
+    names = {name: name for name in columns}
     for step in steps_to(node):
         names = _renamed(names, step)
     return names
+
+
+def own_op(node: Node) -> str | None:
+    """What the column is called at a node that says what is taken back; None where there is none, or not any more."""
+    before = nearest(node)
+    return came_through((OP,), node).get(OP) if isinstance(before, StageNode) or retracts(before) else None
 
 
 def _renamed(names: dict[str, str], step: Node) -> dict[str, str]:
@@ -114,6 +128,10 @@ def default_key(node: Node) -> tuple[str, ...]:
 
     The one window for all time need not be among them.
     """
+    table = nearest(node)
+    if isinstance(table, TableNode):
+        called = came_through(table.key, node)
+        return tuple(called[name] for name in table.key) if all(name in called for name in table.key) else ()
     stage = stage_before(node)
     if stage is None:
         return ()
@@ -141,10 +159,11 @@ def _rows(node: Node, name: str, rows: object) -> RowsMode:
         if not refines(node):
             return "append"
         stage = stage_before(node)
-        assert stage is not None, "only stages refine"
+        what = f"a row that is corrected, and {origin_of(node).name!r} may correct one"
+        if stage is not None:
+            what = f"a window that is shown again, and the stage {stage.name!r} (mode={stage.mode!r}) may show one more than once"
         raise DescriptionError(
-            f"The sink {name!r} does not say what becomes of a window that is shown again, and the stage {stage.name!r} "
-            f"(mode={stage.mode!r}) may show one more than once.",
+            f"The sink {name!r} does not say what becomes of {what}.",
             fix="Write rows='upsert' to keep the row that stands, rows='changelog' to write each change with its op, "
             "or rows='append' to write every pane.",
         )

@@ -5,7 +5,7 @@ Nothing inward of the driver reads a clock; whatever a step may know of time sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,15 @@ class Edge:
     def moved_to(self, watermark: Instant) -> Edge:
         """The same edge in the next tick; a watermark that lies behind is held."""
         return Edge(before=self.after, after=max(self.after, watermark))
+
+
+def joint(edges: Sequence[Edge]) -> Edge:
+    """The edge of an input that comes along several: complete only as far as all of them are.
+
+    >>> joint([Edge(before=Instant(0), after=Instant(9)), Edge(before=Instant(5), after=Instant(6))])
+    Edge(before=Instant('1970-01-01T00:00:00Z'), after=Instant('1970-01-01T00:00:00.000006Z'))
+    """
+    return Edge(before=min(edge.before for edge in edges), after=min(edge.after for edge in edges))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

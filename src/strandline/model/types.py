@@ -251,3 +251,13 @@ class _Reader:
         if not (precision.isdigit() and scale.isdigit() and 1 <= int(precision) <= 38 and int(scale) <= int(precision)):
             raise self.fail(f"decimal({precision},{scale}) needs 1 to 38 digits and no more of them behind the point")
         return Type.decimal(int(precision), int(scale))
+
+
+def array_of(element: Type) -> Type:
+    """The type of lists of these."""
+    return Type(name="array", element=element)
+
+
+def struct_of(fields: tuple[tuple[str, Type], ...]) -> Type:
+    """The type of values with these parts."""
+    return Type(name="struct", fields=fields)

@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 from strandline.errors import DataError, DescriptionError
 from strandline.model.aggregates import Aggregate
+from strandline.model.lookups import Asked, Failed, Key, called, written_in
 from strandline.model.time import Instant
-from strandline.model.types import Type
-from strandline.model.values import checked_value
+from strandline.model.types import Schema, Type
+from strandline.model.values import checked_row, checked_value
 from strandline.model.windows import CustomWindow
 
 Answer = TypeVar("Answer")
@@ -81,6 +82,42 @@ def output_of(aggregate: Aggregate, accumulator: Any) -> Any:
         return checked_value(kind, answer, f"{who}, whose result is {kind.text}")
     except DescriptionError as error:
         raise DataError(error.what, fix=f"{error.fix.rstrip('.')}; or declare another `result`.") from None
+
+
+def columns_said(lookup: Asked, output: Schema, answer: Any) -> dict[str, Any]:
+    """What a lookup answered, as the columns that it adds: all of them are null where it had no answer.
+
+    >>> columns_said(len, Schema.of("length int"), 3), columns_said(len, Schema.of("length int"), None)
+    ({'length': 3}, {'length': None})
+    """
+    who = called(lookup)
+    if answer is None:
+        return dict.fromkeys(output)
+    if not isinstance(answer, Mapping):
+        if len(output) != 1:
+            raise DataError(
+                f"{who} answered {reprlib.repr(answer)}, which is no mapping of {', '.join(output)}.",
+                fix="Return a mapping of the output's columns, or None.",
+            )
+        answer = dict.fromkeys(output, answer)
+    try:
+        return checked_row(output, answer, f"The answer of {who}")
+    except DescriptionError as error:
+        raise DataError(error.what, fix=error.fix) from None
+
+
+def wrong_answer(lookup: Asked, error: DataError) -> Failed:
+    """What becomes of an answer that is none."""
+    return Failed(error.what, f"{called(lookup)}{written_in(lookup)} is at fault. {error.what}")
+
+
+def no_answer(stage: str, on: tuple[str, ...], key: Key, failed: Failed) -> DataError:
+    """What stops a flow whose lookup must not fail."""
+    asked = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in zip(on, key, strict=True))
+    return DataError(
+        f"The lookup of stage {stage!r} has no answer for {asked}: {failed.what}",
+        fix="Mend it, or who is asked, and start again: the tick is made again. on_error='reject' puts such rows aside.",
+    )
 
 
 def windows_said(window: CustomWindow, time: Instant, row: Mapping[str, Any]) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from strandline.model.time import Instant, Span
 from strandline.model.types import Schema, Type
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_LIMIT: Final = 1 << 63
+LIMIT: Final = 1 << 63
 
 
 def checked_row(schema: Schema, row: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _timestamp_ntz(kind: Type, value: Any) -> datetime:
 def _interval(kind: Type, value: Any) -> timedelta:
     negative = isinstance(value, str) and value.strip().startswith("-")
     span = Span.read(value.strip()[1:] if negative else value)
-    if span >= _LIMIT or -span > _LIMIT:
+    if span >= LIMIT or -span > LIMIT:
         raise OverflowError("its microseconds do not fit in 64 bits")
     return timedelta(microseconds=-span if negative else span)
 

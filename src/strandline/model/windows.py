@@ -14,7 +14,8 @@ from datetime import timedelta
 from typing import Any, ClassVar, TypeAlias
 from zoneinfo import ZoneInfo
 
-from strandline.errors import DescriptionError
+from strandline.errors import DescriptionError, told
+from strandline.model.intervals import signed
 from strandline.model.options import require_boolean, require_column
 from strandline.model.time import Instant, Span
 
@@ -78,7 +79,7 @@ class Tumbling:
         zone: str | None = None,
         zone_column: str | None = None,
     ) -> None:
-        offset = _signed(offset)
+        offset = signed(offset)
         require_column("zone_column", zone_column)
         if zone is not None and zone_column is not None:
             raise DescriptionError("zone= and zone_column= are both given.", fix="Give the one that is meant.")
@@ -131,7 +132,7 @@ class Hopping:
                 f"A hop of {every.text} is longer than the window of {size.text}: events between windows would vanish.",
                 fix=f"Let every= be at most {size.text}, or filter with .where() if gaps are meant.",
             )
-        _set(self, size=size, every=every, offset=_signed(offset))
+        _set(self, size=size, every=every, offset=signed(offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,19 @@ class Global:
 
 @dataclass(frozen=True, slots=True)
 class SameWindow:
-    """Group the panes of an earlier stage by the window they came with."""
+    """Group the panes of an earlier stage by the window they came with; of a join: rows that fall into the same window.
+
+    A join names the windows: `SameWindow(Tumbling("1h"))`. Panes bring theirs.
+    """
+
+    window: Tumbling | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, Tumbling | None) or (self.window and self.window.zone_column is not None):
+            raise DescriptionError(
+                f"SameWindow({told(self.window)}): a join takes windows that are the same for all rows, and adjoin.",
+                fix="Write SameWindow(Tumbling('1h')); for events that are close to each other, sl.Around('1h').",
+            )
 
 
 class CustomWindow(ABC):
@@ -221,12 +234,6 @@ def _not_too_long(size: Calendar) -> Calendar:
             fix="Give a shorter size, or use Global() for one window over all time.",
         )
     return size
-
-
-def _signed(value: str | timedelta | Span) -> Span:
-    if isinstance(value, str) and value.strip().startswith("-"):
-        return Span(-Span.of(value.strip()[1:]))
-    return Span.of(value)
 
 
 def _known_zone(zone: str) -> None:

@@ -14,12 +14,14 @@ import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.kernel.fingerprint import fingerprint
+from strandline.kernel.operators.plan import AnyPlan
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.shares import shares
+from strandline.kernel.stateful import promise
 from strandline.model.flow import Flow
-from strandline.model.nodes import SinkNode, StageNode, TransformNode
+from strandline.model.nodes import SinkNode, Stateful, TransformNode, origin_of
 from strandline.model.partitions import SourceState
-from strandline.model.ticks import Edge, Tick, output_watermark
+from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant, Span
 from strandline.spark import clock
 from strandline.spark.checkpoint import frame_offsets_of, offsets_of
@@ -31,7 +33,7 @@ from strandline.spark.points import reach
 from strandline.spark.program import Program, Work
 from strandline.spark.reading import Context, Heard
 from strandline.spark.stepping import Hot, Receipt, Step, hottest_of, step, touched
-from strandline.spark.ticking import Places, caught_up, edges_before, move_sources, origin_of
+from strandline.spark.ticking import Places, caught_up, edge_before, edges_before, move_sources
 from strandline.store.joining import record_of
 from strandline.store.manifests import Manifest
 from strandline.store.records import OutputRef, PendingTick, SinkRecord, SparkPlace, StageRecord
@@ -169,20 +171,21 @@ class Engine:
         at = clock.elapsed()
         for place, node in enumerate(self.flow.nodes):
             if isinstance(node, TransformNode) and made.parcels.get(place):
-                before = made.context.before[origin_of(node)]
+                before = made.context.before[origin_of(node).name]
                 found = made.parcels.pop(place)
                 made.take(through_transform(self.spark, self.text, place, node, found, made.context, before))
-            elif isinstance(node, StageNode):
+            elif isinstance(node, Stateful):
                 self._step(place, node, made, None if head is None else head.stages.get(node.name))
         made.took["step"] = clock.elapsed() - at
         reach("stepped", made.tick)
 
-    def _step(self, place: int, node: StageNode, made: Made, record: StageRecord | None) -> None:
-        edge, parcels = made.edges[origin_of(node)], tuple(made.parcels.pop(place, ()))
-        about = fingerprint(self.work.plan(place))
+    def _step(self, place: int, node: Stateful, made: Made, record: StageRecord | None) -> None:
+        edge, parcels = edge_before(node, made.edges), tuple(made.parcels.pop(place, ()))
+        plan = self.work.plan(place)
+        about = fingerprint(plan)
         if not touched(record, parcels, edge, made.now):
             kept = record or StageRecord(about=about)
-            self._move_output(node.name, edge, kept.due.get("hold"), made)
+            self._move_output(plan, edge, kept.due.get("hold"), made)
             made.stages[node.name] = replace(kept, watermark=int(made.edges[node.name].after))
             return
         task = Step(
@@ -192,7 +195,7 @@ class Engine:
         )  # fmt: skip
         receipts = self._run(task, made)
         holds = [int(receipt.hold) for receipt in receipts if receipt.hold is not None]
-        self._move_output(node.name, edge, min(holds, default=None), made)
+        self._move_output(plan, edge, min(holds, default=None), made)
         watermark = int(made.edges[node.name].after)
         made.stages[node.name] = record_of(about, [r.state for r in receipts], record, watermark=watermark)
         made.books[node.name] = sum((receipt.books for receipt in receipts), Books())
@@ -216,9 +219,9 @@ class Engine:
             made.put(parcel)
         return [receipt]
 
-    def _move_output(self, name: str, edge: Edge, hold: int | None, made: Made) -> None:
-        holds = [] if hold is None else [Instant(hold)]
-        made.edges[name] = made.edges[name].moved_to(output_watermark(edge.after, holds))
+    def _move_output(self, plan: AnyPlan, edge: Edge, hold: int | None, made: Made) -> None:
+        reached = promise(plan, edge.after, None if hold is None else Instant(hold))
+        made.edges[plan.name] = made.edges[plan.name].moved_to(reached)
 
     def _sinks(self, made: Made, head: Manifest | None, pending: Pending) -> dict[str, SinkRecord]:
         found = {}
@@ -263,6 +266,11 @@ def _last_delivery(head: Manifest | None, sink: str) -> int | None:
     return head.number if record.outputs else record.after
 
 
+def _with_share(hottest: Iterable[Hot], rows: int) -> list[dict[str, Any]]:
+    """Keys with their rows, and what part of all rows of the stage they are."""
+    return [{"key": key, "rows": count, "share": round(count / rows, 4)} for key, count in hottest]
+
+
 def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
     heard = {each.source: Books() for each in made.heard}
     partitions: dict[str, dict[str, int]] = {}
@@ -282,7 +290,7 @@ def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
         "rejected": rejected,
         "behind": behind,
         "panes": made.panes,
-        "hottest": made.hottest,
+        "hottest": {name: _with_share(hot, made.books[name].rows) for name, hot in made.hottest.items()},
         "backlog": backlog,
         "caught_up": read_up,
         "took": made.took,

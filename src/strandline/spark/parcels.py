@@ -17,11 +17,11 @@ from typing import Any, Final
 import polars as pl
 import pyarrow as pa
 
-from strandline.kernel.plan import Plan
-from strandline.kernel.preaggregate import Books, Partials
+from strandline.kernel.operators.plan import AnyPlan
+from strandline.kernel.preaggregate import Books
 from strandline.kernel.segments import damaged
 from strandline.kernel.shares import Share
-from strandline.kernel.stage import share as share_of
+from strandline.kernel.stateful import Input, Packed, share_of, unpacked
 from strandline.spark.outputs import read_output, write_output
 from strandline.store.layout import staging_file
 from strandline.store.records import OutputRef
@@ -102,33 +102,23 @@ def pack(
     )  # fmt: skip
 
 
-def pack_partials(plan: Plan, target: int, partials: Partials, shares: Sequence[Share]) -> list[Parcel]:
-    """Partials as one parcel for each share that has some; where there is little, as one for all."""
-    if len(shares) == 1 or partials.table.estimated_size() + partials.raw.estimated_size() < INLINE // 4:
-        return [_pack_partials(target, partials, None)] if _says_something(partials) else []
-    parts = (share_of(plan, partials, least, greatest) for least, greatest in shares)
-    # What was rejected is told once, as what was late is.
-    told = (part if at == 0 else replace(part, rejected=part.rejected.clear()) for at, part in enumerate(parts))
-    return [_pack_partials(target, part, at) for at, part in enumerate(told) if _says_something(part)]
+def pack_input(plan: AnyPlan, target: int, found: Input, shares: Sequence[Share]) -> list[Parcel]:
+    """What a stage takes as one parcel for each share that has some; where there is little, as one for all."""
+    whole = Packed(found)
+    if len(shares) == 1 or whole.nbytes < INLINE // 4:
+        return [_pack_input(target, whole, None)] if whole.says_something else []
+    parts = (Packed(share_of(plan, found, least, greatest)) for least, greatest in shares)
+    return [_pack_input(target, part, at) for at, part in enumerate(parts) if part.says_something]
 
 
-def _says_something(partials: Partials) -> bool:
-    return bool(partials.books.rows or partials.table.height or partials.raw.height)
+def _pack_input(target: int, part: Packed, share: int | None) -> Parcel:
+    return pack(target, part.frames, books=part.books, share=share)
 
 
-def _pack_partials(target: int, partials: Partials, share: int | None) -> Parcel:
-    frames = [partials.table, partials.raw, partials.late, partials.rejected]
-    return pack(target, frames, books=partials.books, share=share)
-
-
-def open_partials(plan: Plan, parcel: Parcel, storage: Storage, shares: Sequence[Share], mine: int) -> Partials:
-    """The part of a parcel's partials that belongs to a share."""
-    table, raw, late, rejected = parcel.open(storage)
-    whole = Partials(table=table, raw=raw, late=late, rejected=rejected, books=parcel.books or Books())
-    if parcel.share is not None or len(shares) == 1:
-        return whole
-    part = share_of(plan, whole, *shares[mine])
-    return part if mine == 0 else replace(part, rejected=rejected.clear())
+def open_input(plan: AnyPlan, parcel: Parcel, storage: Storage, shares: Sequence[Share], mine: int) -> Input:
+    """The part of what a parcel brings that belongs to a share."""
+    whole = unpacked(plan, parcel.open(storage), parcel.books)
+    return whole if parcel.share is not None or len(shares) == 1 else share_of(plan, whole, *shares[mine])
 
 
 def settle(

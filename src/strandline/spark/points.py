@@ -1,6 +1,7 @@
 """The named points of a run and of a tick, at which tests stop or kill the driver.
 
-`STRANDLINE_AT="committed:7=SIGKILL"` sends the driver that signal when it reaches the point in tick 7 (`*`: in any tick).
+`STRANDLINE_AT="committed:7=SIGKILL"` sends the driver that signal when it reaches the point in tick 7 (`*`: in any tick);
+`=BREAK` ends the run there with an error, so that one process can go through many ends.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import os
 import signal
 from typing import Final
+
+from strandline.errors import RunError
 
 POINTS: Final = (
     "resumed",      # a run that goes on has published the head again; said of the head's tick
@@ -31,5 +34,7 @@ def reach(point: str, tick: int) -> None:
     place, _, name = wanted.partition("=")
     at, _, number = place.partition(":")
     if at == point and number in ("*", str(tick)):
+        if name == "BREAK":
+            raise RunError(f"The run was broken off at {point} of tick {tick}.", fix="Unset STRANDLINE_AT.")
         # To this thread: a signal to the process may reach another one first, and this one goes on for a while.
         signal.raise_signal(signal.Signals[name or "SIGKILL"])

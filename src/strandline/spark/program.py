@@ -16,23 +16,23 @@ import polars as pl
 from pyspark import cloudpickle
 
 from strandline.kernel.changes import OP, changes
-from strandline.kernel.plan import Plan, plan_stage
-from strandline.kernel.preaggregate import Partials, preaggregate
-from strandline.kernel.schema import polars_schema
+from strandline.kernel.operators.plan import AnyPlan
+from strandline.kernel.stateful import Input, plan_of, take
 from strandline.kernel.stateless import stateless, visible
+from strandline.lookups.asking import asker_of
 from strandline.model.flow import Flow
-from strandline.model.lineage import carried
 from strandline.model.nodes import (
     AnyNode,
     SideNode,
     SinkNode,
     SourceNode,
-    StageNode,
+    Stateful,
     TransformNode,
+    parents_of,
     raw_type,
     stage_before,
 )
-from strandline.model.panes import INSERT, TIME
+from strandline.model.panes import INSERT
 from strandline.model.rebuild import rebuild
 from strandline.model.sinks import names_since
 from strandline.model.ticks import Edge
@@ -109,10 +109,10 @@ def _not_here(_: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """What a node's rows became on their way: partials for a stage, or rows for a sink or a transform."""
+    """What a node's rows became on their way: what a stage takes, or rows for a sink or a transform."""
 
     target: int
-    partials: Partials | None = None
+    found: Input | None = None
     rows: pl.DataFrame | None = None
 
 
@@ -121,14 +121,15 @@ class Work:
     """A program opened in this process: plans are compiled once."""
 
     program: Program
-    plans: dict[int, Plan] = field(default_factory=dict)
-    children: dict[int, list[int]] = field(default_factory=dict)
+    plans: dict[int, AnyPlan] = field(default_factory=dict)
+    children: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Of each node those that take its rows, and at which of their ports."""
 
     def __post_init__(self) -> None:
         places = {id(node): at for at, node in enumerate(self.nodes)}
         for at, node in enumerate(self.nodes):
-            if not isinstance(node, SourceNode):
-                self.children.setdefault(places[id(node.parent)], []).append(at)
+            for port, parent in enumerate(parents_of(node)):
+                self.children.setdefault(places[id(parent)], []).append((at, port))
 
     @property
     def nodes(self) -> list[AnyNode]:
@@ -140,23 +141,22 @@ class Work:
         """The names of the sinks, by place."""
         return {at: node.name for at, node in enumerate(self.nodes) if isinstance(node, SinkNode)}
 
-    def plan(self, place: int) -> Plan:
+    def plan(self, place: int) -> AnyPlan:
         """The compiled stage at a place."""
         if place not in self.plans:
             stage = self.nodes[place]
-            assert isinstance(stage, StageNode)
-            self.plans[place] = plan_stage(stage, carry=carried(self.program.flow, stage))
+            assert isinstance(stage, Stateful)
+            self.plans[place] = plan_of(self.program.flow, stage, asker_of)
         return self.plans[place]
 
-    def place_of(self, name: str, kind: type[SourceNode] | type[StageNode]) -> int:
-        """Where the source or the stage of this name stands."""
-        return next(at for at, n in enumerate(self.nodes) if isinstance(n, kind) and n.name == name)
+    def place_of(self, source: str) -> int:
+        """Where the source of this name stands."""
+        return next(at for at, n in enumerate(self.nodes) if isinstance(n, SourceNode) and n.name == source)
 
     def sides(self, place: int, side: str) -> list[int]:
         """The side outputs of this kind that somebody takes from a source or a stage."""
-        return [
-            at for at in self.children.get(place, []) if isinstance(n := self.nodes[at], SideNode) and n.side == side
-        ]
+        children = [at for at, _ in self.children.get(place, [])]
+        return [at for at in children if isinstance(node := self.nodes[at], SideNode) and node.side == side]
 
     def follow(
         self, place: int, batch: pl.DataFrame, before: Instant, now: Instant, replaced: pl.DataFrame | None = None
@@ -165,13 +165,13 @@ class Work:
 
         `replaced` are windows that a merge replaced: a sink that keeps one row per key must not keep theirs as ghosts.
         """
-        for at in self.children.get(place, []):
+        for at, port in self.children.get(place, []):
             node = self.nodes[at]
             if isinstance(node, SideNode):
                 continue
-            if isinstance(node, StageNode):
-                edge = Edge(before=before, after=before)  # nothing is decided by what comes after
-                yield Outgoing(at, partials=preaggregate(self.plan(at), batch, edge, now))
+            if isinstance(node, Stateful):
+                edge = Edge(before=before, after=before)
+                yield Outgoing(at, found=take(self.plan(at), port, batch, edge, now))
             elif isinstance(node, SinkNode):
                 yield Outgoing(at, rows=delivered(node, batch, replaced))
             elif isinstance(node, TransformNode):
@@ -179,12 +179,6 @@ class Work:
             else:
                 assert not isinstance(node, SourceNode)
                 yield from self.follow(at, stateless(node, batch, now), before, now, replaced)
-
-    def nothing_for(self, stage: int) -> Partials:
-        """What a stage is given when nothing came."""
-        plan = self.plan(stage)
-        rows = pl.DataFrame(schema={**polars_schema(plan.inputs), TIME: pl.Int64()})
-        return preaggregate(plan, rows, Edge.first(), Instant(0))
 
 
 def delivered(node: SinkNode, batch: pl.DataFrame, replaced: pl.DataFrame | None = None) -> pl.DataFrame:

@@ -111,7 +111,7 @@ class _Intake:
 
     def __init__(self, work: Work, source: str, context: Context) -> None:
         self.work, self.context = work, context
-        self.place = work.place_of(source, SourceNode)
+        self.place = work.place_of(source)
         node = work.nodes[self.place]
         assert isinstance(node, SourceNode)
         self.node = node

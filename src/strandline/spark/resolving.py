@@ -18,7 +18,7 @@ from strandline.kernel.schema import polars_schema
 from strandline.kernel.show import pane_schema
 from strandline.model.flow import Flow
 from strandline.model.lineage import carried, schema_of
-from strandline.model.nodes import Node, SideNode, SourceNode, StageNode, TransformNode, lineage
+from strandline.model.nodes import Node, TransformNode, stage_before
 from strandline.model.panes import HIDDEN, TIME
 from strandline.model.resolve import SparkConditions, resolve
 from strandline.model.types import Schema
@@ -188,15 +188,10 @@ def _each(found: Any) -> Iterator[Any]:
     return (found.apply(at) for at in range(found.size()))
 
 
-def _hidden(flow: Flow, node: Node) -> dict[str, pl.DataType]:
-    """The columns that travel unseen where a node stands."""
-    for each in lineage(node):
-        if isinstance(each, SideNode | SourceNode):
-            return {TIME: pl.Int64()}
-        if isinstance(each, StageNode):
-            return {
-                n: t
-                for n, t in pane_schema(plan_stage(each, carry=carried(flow, each))).items()
-                if n.startswith(HIDDEN)
-            }
-    return {}
+def _hidden(flow: Flow, node: TransformNode) -> dict[str, pl.DataType]:
+    """The columns that travel unseen where a transform stands."""
+    before = stage_before(node)
+    if before is None:
+        return {TIME: pl.Int64()}
+    panes = pane_schema(plan_stage(before, carry=carried(flow, before)))
+    return {name: dtype for name, dtype in panes.items() if name.startswith(HIDDEN)}

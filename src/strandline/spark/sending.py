@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from strandline.kernel.shares import shares
-from strandline.kernel.unite import unite
-from strandline.spark.parcels import Parcel, pack, pack_partials, settle
+from strandline.kernel.stateful import united
+from strandline.spark.parcels import Parcel, pack, pack_input, settle
 from strandline.spark.program import Outgoing, Work
 from strandline.store.storage import Storage
 
@@ -26,9 +26,9 @@ def send(
 
 def _packed(work: Work, target: int, found: Sequence[Outgoing], tasks: int) -> list[Parcel]:
     """What several turns of one task found for a node."""
-    partials = [each.partials for each in found if each.partials is not None]
-    if partials:
+    inputs = [each.found for each in found if each.found is not None]
+    if inputs:
         plan = work.plan(target)
-        return pack_partials(plan, target, unite(plan, partials), shares(work.program.flow.buckets, tasks))
+        return pack_input(plan, target, united(plan, inputs), shares(work.program.flow.buckets, tasks))
     rows = pl.concat([each.rows for each in found if each.rows is not None])
     return [pack(target, [rows])] if rows.height else []

@@ -12,12 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline.errors import RunError, StateError, StrandlineError, raised_by
 from strandline.kernel.fingerprint import require_fitting
-from strandline.kernel.plan import plan_stage
+from strandline.kernel.stateful import plan_of
 from strandline.model.batch import as_batch
 from strandline.model.flow import Flow
 from strandline.model.hashing import HASH_VERSION
-from strandline.model.lineage import carried
-from strandline.model.nodes import SinkNode, SourceNode, StageNode
+from strandline.model.nodes import SinkNode, SourceNode, Stateful
 from strandline.model.targets import Reads
 from strandline.model.time import Span
 from strandline.sinks.contract import Marker
@@ -155,11 +154,11 @@ def require_compatible(flow: Flow, head: Manifest, *, drop: tuple[str, ...] = ()
             f"The state was made with buckets={head.buckets} (hash version {head.hash_version}), the flow has {flow.buckets}.",
             fix=f"Write Flow({flow.name!r}, buckets={head.buckets}): the number is fixed when state is made.",
         )
-    stages = {node.name: node for node in flow.nodes if isinstance(node, StageNode)}
+    stages = {node.name: node for node in flow.nodes if isinstance(node, Stateful)}
     notes = [f"The stage {name!r} is new, and starts empty." for name in stages if name not in head.stages]
     for name, record in head.stages.items():
         if name in stages:
-            added = require_fitting(plan_stage(stages[name], carry=carried(flow, stages[name])), record.about)
+            added = require_fitting(plan_of(flow, stages[name]), record.about)
             notes += [_starts_anew(name, aggregate, head) for aggregate in added]
         elif name not in drop:
             raise StateError(

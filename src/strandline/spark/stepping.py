@@ -11,18 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-import numpy as np
-import polars as pl
-
 from strandline.errors import StateError
-from strandline.kernel.advance import Advanced, advance
-from strandline.kernel.plan import KEY, Plan
-from strandline.kernel.preaggregate import Books, Partials
+from strandline.kernel.advance import Advanced
+from strandline.kernel.operators.plan import AnyPlan
+from strandline.kernel.preaggregate import Books
 from strandline.kernel.shares import Share
-from strandline.kernel.unite import unite
+from strandline.kernel.stateful import Input, hottest_keys, nothing_for, united
+from strandline.kernel.stateful import step as advance
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant
-from strandline.spark.parcels import Parcel, open_partials
+from strandline.spark.parcels import Parcel, open_input
 from strandline.spark.program import Outgoing, Work
 from strandline.spark.sending import send
 from strandline.store.manifests import StageRecord
@@ -92,56 +90,56 @@ def step(work: Work, task: Step, share: int) -> tuple[Receipt, list[Parcel]]:
 def _step(work: Work, task: Step, share: int, storage: Storage) -> tuple[Receipt, list[Parcel]]:
     plan = work.plan(task.stage)
     least, greatest = task.shares[share]
-    partials = _partials(work, task, share, storage)
+    found = _input(plan, task, share, storage)
     state = open_state(plan, storage, task.record, least, greatest)
     tick = Tick(number=task.tick, now=task.now, edges={task.name: task.edge})
-    moved = advance(plan, state, partials, tick)
+    moved = advance(plan, state, found, task.edge, tick)
     written = write_state(
         plan, storage, task.name, task.tick, moved.state, least, greatest, watermark=int(task.edge.after)
     )
     receipt = Receipt(
         share=share, state=written, books=moved.books, hold=moved.hold, panes=moved.panes.height,
-        hottest=_hottest(plan, partials.table),
+        hottest=_hottest(plan, found),
     )  # fmt: skip
     order = (task.stage, share)
-    return receipt, send(work, _led_on(work, task, moved, partials), storage, task.tick, order, len(task.shares))
+    return receipt, send(work, _led_on(work, task, moved), storage, task.tick, order, len(task.shares))
 
 
-def _partials(work: Work, task: Step, share: int, storage: Storage) -> Partials:
-    plan = work.plan(task.stage)
+def _input(plan: AnyPlan, task: Step, share: int, storage: Storage) -> Input:
     mine = [parcel for parcel in task.parcels if parcel.share is None or parcel.share == share]
-    parts = [open_partials(plan, p, storage, task.shares, share) for p in sorted(mine, key=lambda p: p.order)]
-    return unite(plan, parts) if parts else work.nothing_for(task.stage)
+    parts = [open_input(plan, p, storage, task.shares, share) for p in sorted(mine, key=lambda p: p.order)]
+    return united(plan, parts) if parts else nothing_for(plan)
 
 
-def _led_on(work: Work, task: Step, moved: Advanced, partials: Partials) -> Iterator[Outgoing]:
+def _led_on(work: Work, task: Step, moved: Advanced) -> Iterator[Outgoing]:
     """Panes and side outputs on their way."""
     yield from work.follow(task.stage, moved.panes, task.output_before, task.now, moved.replaced)
-    for side, rows in (("late", moved.late), ("rejected", partials.rejected), ("replaced", moved.replaced)):
+    aside = {"late": moved.late, "rejected": moved.rejected, "replaced": moved.replaced, **moved.sides}
+    for side, rows in aside.items():
         if rows.height:
             for at in work.sides(task.stage, side):
                 yield from work.follow(at, rows, task.output_before, task.now)
 
 
-def _hottest(plan: Plan, partials: pl.DataFrame) -> tuple[Hot, ...]:
-    if not plan.stage.keys:
-        return ()
-    rows = partials["new"].to_numpy()
-    most = np.argpartition(rows, -HOTTEST)[-HOTTEST:] if len(rows) > HOTTEST else np.arange(len(rows))
-    keys = partials.select([KEY + key for key in plan.stage.keys])[most]
-    found: Counter[str] = Counter()
-    for key, count in zip(keys.iter_rows(), rows[most].tolist(), strict=True):
-        found[", ".join(map(str, key))] += count
-    return hottest_of(found.items())
+def _hottest(plan: AnyPlan, found: Input) -> tuple[Hot, ...]:
+    """The keys with most rows: of windows, in one of them."""
+    counted: list[Hot] = []
+    for keys, rows in hottest_keys(plan, found, HOTTEST):
+        names = (", ".join(map(str, key)) for key in keys.iter_rows())
+        counted += zip(names, rows.tolist(), strict=True)
+    return hottest_of(counted)
 
 
 def hottest_of(found: Iterable[Hot]) -> tuple[Hot, ...]:
-    """The keys with most rows, the first of equals by name.
+    """The keys with most rows, the first of equals by name; the rows of a key that is there twice are added up.
 
-    >>> hottest_of([("ann", 3), ("bob", 5), ("cid", 3)])
+    >>> hottest_of([("ann", 2), ("bob", 5), ("cid", 3), ("ann", 1)])
     (('bob', 5), ('ann', 3), ('cid', 3))
     """
-    return tuple(sorted(found, key=lambda hot: (-hot[1], hot[0]))[:HOTTEST])
+    counted: Counter[str] = Counter()
+    for key, rows in found:
+        counted[key] += rows
+    return tuple(sorted(counted.items(), key=lambda hot: (-hot[1], hot[0]))[:HOTTEST])
 
 
 def touched(record: StageRecord | None, parcels: Sequence[Parcel], edge: Edge, now: Instant) -> bool:

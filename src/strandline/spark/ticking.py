@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from strandline.model.flow import Flow
-from strandline.model.nodes import AnyNode, SideNode, SinkNode, SourceNode, StageNode
+from strandline.model.nodes import Origin, SourceNode, Stateful, origin_of, parents_of
 from strandline.model.partitions import PartitionStats, SourceState, finish
 from strandline.model.progress import advance_source
-from strandline.model.ticks import Edge
+from strandline.model.ticks import Edge, joint
 from strandline.model.time import Instant, Span
 from strandline.sources.contract import EVERY, Place
 from strandline.spark.reading import Heard
@@ -21,21 +21,13 @@ Places = Mapping[str, Mapping[str, Place]]
 def edges_before(flow: Flow, head: Manifest | None) -> dict[str, Edge]:
     """The edge of each source, and the output edge of each stage, as the head left them; new ones have seen nothing."""
     known = {} if head is None else head.tick.edges
-    names = [node.name for node in flow.nodes if isinstance(node, SourceNode | StageNode)]
+    names = [node.name for node in flow.nodes if isinstance(node, Origin)]
     return {name: known.get(name, Edge.first()) for name in names}
 
 
-def origin_of(node: AnyNode) -> str:
-    """The source or stage whose edge a node's rows come along."""
-    each: AnyNode = node
-    while True:
-        assert not isinstance(each, SourceNode)
-        each = each.parent
-        if isinstance(each, SideNode):
-            each = each.parent
-        if isinstance(each, SourceNode | StageNode):
-            return each.name
-        assert not isinstance(each, SinkNode)
+def edge_before(node: Stateful, edges: Mapping[str, Edge]) -> Edge:
+    """The edge of all that comes in at a stage's ports."""
+    return joint([edges[origin_of(parent).name] for parent in parents_of(node)])
 
 
 def move_sources(

@@ -23,7 +23,7 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
     it "waited" for sinks to have the tick before; "latency" is from the tick's processing time until sinks had its rows.
     The "lag" of a partition is how far its greatest event time is behind processing time. "behind" are the rows of each
     partition from before its source's watermark; which of them were late for a window, the "books" of the stage say.
-    "hottest" are the keys of a stage that brought most rows.
+    "hottest" are the keys of a stage that brought most rows, each with its "share" of all rows that the stage took.
 
     Law: made again from the same manifest it differs at most in how long things took.
     """

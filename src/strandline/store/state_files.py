@@ -15,6 +15,7 @@ import polars as pl
 from strandline.kernel.codec import encode_parts
 from strandline.kernel.due import DueIndex
 from strandline.kernel.fingerprint import fingerprint, require_fitting
+from strandline.kernel.operators.plan import AnyPlan
 from strandline.kernel.plan import Plan
 from strandline.kernel.segments import Origin, Segment, cut_blocks, damaged
 from strandline.kernel.state import INDEXES, State, require_columns
@@ -55,7 +56,7 @@ class StatePart:
         return cls(**{**data, "segments": tuple(map(ref_from_json, data["segments"])), "indexes": indexes})
 
 
-def open_state(plan: Plan, storage: Storage, record: StageRecord | None, least: int, greatest: int) -> State:
+def open_state(plan: AnyPlan, storage: Storage, record: StageRecord | None, least: int, greatest: int) -> State:
     """The state of the keys with these hashes. Only the indexes of files are read; rows when they are needed.
 
     StateError names the file, and the block, that is missing or damaged; and what differs in a stage that was changed.
@@ -88,18 +89,19 @@ def _stored(storage: Storage, ref: SegmentRef, kind: str) -> Segment:
     return segments[ref.at]
 
 
-def _cut(plan: Plan, storage: Storage, ref: SegmentRef, least: int, greatest: int) -> Segment:
+def _cut(plan: AnyPlan, storage: Storage, ref: SegmentRef, least: int, greatest: int) -> Segment:
     """The rows of a segment that are live and asked for."""
     origin = Origin(ref.file, ref.at, max(least, ref.least), min(greatest, ref.greatest))
     return replace(_whole(plan, storage, ref).within(origin.least, origin.greatest), origin=origin)
 
 
-def _whole(plan: Plan, storage: Storage, ref: SegmentRef) -> Segment:
+def _whole(plan: AnyPlan, storage: Storage, ref: SegmentRef) -> Segment:
     """A segment with the columns of all aggregates, also of those that were added after it was written."""
     segment = _stored(storage, ref, "state")
     added = missing_aggregates(plan, segment)
     if not added:
         return segment
+    assert isinstance(plan, Plan), "only windows have aggregates"
     made_of = (Origin(ref.file, ref.at), added)
     return OPENED.made(storage, ref.file, made_of, lambda: widen(plan, segment, added))
 
@@ -128,7 +130,7 @@ def _run_within(storage: Storage, ref: SegmentRef, origin: Origin) -> Segment:
 
 
 def write_state(
-    plan: Plan, storage: Storage, stage: str, tick: int, state: State, least: int, greatest: int,
+    plan: AnyPlan, storage: Storage, stage: str, tick: int, state: State, least: int, greatest: int,
     *, watermark: int = int(Instant.BEFORE_ALL_TIME),
 ) -> StatePart:  # fmt: skip
     """Write what is new in the state of the keys with these hashes, as one file, and say where everything is.

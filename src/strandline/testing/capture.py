@@ -8,7 +8,7 @@ from typing import Final, Literal
 import polars as pl
 
 from strandline.model.flow import Flow
-from strandline.model.nodes import AnyNode, Node, SideNode, SinkNode, SourceNode, StageNode
+from strandline.model.nodes import AnyNode, Node, Origin, SideNode, SinkNode, SourceNode, StageNode
 from strandline.sinks.contract import ALL_ROWS, SKIPPED, Delivery, Marker, Receipt, Target, judge_marker
 from strandline.testing.results import Shown
 from strandline.testing.runners.kernel import plain_rows
@@ -104,7 +104,7 @@ def captured(flow: Flow, captures: Captures) -> Flow:
     assert not isinstance(last, SinkNode), "what is played is a stream"
     nodes.append(_sink(_PANES, last, captures.panes))
     for node in flow.nodes:
-        if isinstance(node, SourceNode | StageNode):
+        if isinstance(node, Origin):
             for side in _sides(node):
                 beside, capture = SideNode(parent=node, side=side), Capture()
                 nodes += [beside, _sink(f"{side}-{len(captures.sides)}", beside, capture)]
@@ -112,8 +112,10 @@ def captured(flow: Flow, captures: Captures) -> Flow:
     return replace(flow, nodes=nodes)
 
 
-def _sides(node: SourceNode | StageNode) -> tuple[Side, ...]:
-    return ("rejected",) if isinstance(node, SourceNode) else ("late", "rejected", "replaced")
+def _sides(node: Origin) -> tuple[Side, ...]:
+    if isinstance(node, SourceNode):
+        return ("rejected",)
+    return ("late", "rejected", "replaced") if isinstance(node, StageNode) else ("late", "rejected")
 
 
 def _sink(name: str, parent: Node, capture: Capture) -> SinkNode:

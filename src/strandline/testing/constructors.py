@@ -10,6 +10,10 @@ from typing import Any, Final, TypeAlias
 from strandline.errors import StrandlineError, TranscriptError, did_you_mean
 from strandline.model.aggregates import BUILT_IN
 from strandline.model.flow import Arrival
+from strandline.model.intervals import After, Around, Before, Between
+from strandline.model.lookups import Cache
+from strandline.model.patterns import absent, next, sequence, step  # noqa: A004 - sl.next
+from strandline.model.process import TTL
 from strandline.model.triggers import KINDS
 from strandline.model.watermarks import Bounded, FromSource, Monotonic, Percentile
 from strandline.model.windows import Global, Hopping, SameWindow, Session, Tumbling
@@ -18,8 +22,14 @@ Constructors: TypeAlias = Mapping[str, Callable[..., Any]]
 
 _WINDOWS: Final = (Tumbling, Hopping, Session, Global, SameWindow)
 _POLICIES: Final = (Bounded, Percentile, Monotonic, FromSource)
+_INTERVALS: Final = (Before, After, Around, Between)
+_PATTERNS: Final = (sequence, step, next, absent)
+_OF_STEPS: Final = ("times", "consecutive", "optional")  # of a step of a pattern
 PUBLIC: Final[Constructors] = MappingProxyType(
-    {kind.__name__: kind for kind in (*_WINDOWS, *KINDS, *BUILT_IN, *_POLICIES, Arrival)}
+    {
+        kind.__name__: kind
+        for kind in (*_WINDOWS, *KINDS, *BUILT_IN, *_POLICIES, *_INTERVALS, *_PATTERNS, Arrival, TTL, Cache)
+    }
 )
 
 
@@ -53,6 +63,8 @@ def _value(node: ast.expr, text: str, known: Constructors) -> Any:
 
 
 def _call(node: ast.Call, text: str, known: Constructors) -> Any:
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _OF_STEPS and isinstance(node.func.value, ast.Call):
+        known = {**known, ast.unparse(node.func): getattr(_value(node.func.value, text, known), node.func.attr)}
     name = ast.unparse(node.func)
     if name not in known:
         raise TranscriptError(f"{text!r} calls {name!r}, which is not known.", fix=did_you_mean(name, known))

@@ -8,9 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from strandline.errors import StrandlineError, TranscriptError, did_you_mean
-from strandline.model.flow import Node, SideNode, SourceNode, StageNode, Stream, lineage, stage_before
+from strandline.model.flow import Node, SideNode, SourceNode, StageNode, Stream, lineage
 from strandline.model.lineage import schema_of
+from strandline.model.nodes import OperatorNode, Origin, Stateful, nearest
+from strandline.model.operators import keys_of
 from strandline.model.panes import RETRACT
+from strandline.model.salting import spreads
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
 from strandline.model.values import checked_value
@@ -56,7 +59,7 @@ def differences(transcript: Transcript, *, runner: str = "oracle", crash: bool =
     for number, (tick, place) in enumerate(zip(ticks, places, strict=True), 1):
         with placed(tick_place(number)):
             found += [f"{tick_place(number)}: {each}" for each in comparison.tick(tick, played.ticks[place])]
-    unused = {node.name: Books() for node in lineage(stream.node) if isinstance(node, StageNode | SourceNode)}
+    unused = {node.name: Books() for node in lineage(stream.node) if isinstance(node, Origin)}
     return found + _books(transcript.document.get("books", {}), unused | played.books)
 
 
@@ -85,12 +88,10 @@ class _Comparison:
     def __init__(self, stream: Stream) -> None:
         self.node = stream.node
         path = [*lineage(stream.node)]
-        stages = [node for node in path if isinstance(node, StageNode)]
-        holders = [node for node in path if isinstance(node, StageNode | SourceNode)]
         self.panes = _schemas([stream.node])
-        self.late = _schemas(SideNode(parent=stage, side="late") for stage in stages)
-        self.rejected = _schemas(SideNode(parent=holder, side="rejected") for holder in holders)
-        self.replaced = _schemas(stages)
+        self.late = _schemas(SideNode(parent=node, side="late") for node in path if isinstance(node, Stateful))
+        self.rejected = _schemas(SideNode(parent=node, side="rejected") for node in path if isinstance(node, Origin))
+        self.replaced = _schemas(node for node in path if isinstance(node, StageNode))
 
     def tick(self, expected: Expected, shown: PlayedTick) -> list[str]:
         found = [
@@ -107,13 +108,20 @@ class _Comparison:
         return found
 
     def _queues(self, rows: list[Shown]) -> list[list[Shown]]:
-        """Rows whose order counts stand in one queue: those of a window; rows of a source; no others."""
+        """Rows whose order counts stand in one queue: those of a window, or of a key; rows of a source; no others."""
         if isinstance(self.node, StageNode):
             return _windows(rows, self.node.keys)
-        return [rows] if stage_before(self.node) is None and not self._aside() else [[row] for row in rows]
+        if isinstance(self.node, OperatorNode) and not spreads(self.node):
+            keys = keys_of(self.node)[0]
+            return [[*group] for group in _by_key(rows, keys).values()]
+        return [rows] if isinstance(nearest(self.node), SourceNode) else [[row] for row in rows]
 
-    def _aside(self) -> bool:
-        return any(isinstance(node, SideNode) for node in lineage(self.node))
+
+def _by_key(rows: list[Shown], keys: Sequence[str]) -> dict[str, list[Shown]]:
+    found: dict[str, list[Shown]] = {}
+    for row in rows:
+        found.setdefault(repr([row[key] for key in keys]), []).append(row)
+    return found
 
 
 def _windows(rows: list[Shown], keys: Sequence[str]) -> list[list[Shown]]:

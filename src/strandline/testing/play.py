@@ -7,7 +7,7 @@ the stream that is asked for. It decides nothing about windows; the runner does.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from strandline.errors import CheckFailed, DataError, TranscriptError, told
@@ -27,7 +27,10 @@ from strandline.model.flow import (
     lineage,
 )  # fmt: skip
 from strandline.model.lineage import schema_of
-from strandline.model.ticks import Edge
+from strandline.model.nodes import AnyNode, SinkNode, Stateful, origin_of, parents_of
+from strandline.model.rebuild import rebuild
+from strandline.model.ticks import Edge, joint
+from strandline.model.time import Instant
 from strandline.model.types import Schema
 from strandline.testing.results import Books, Played, PlayedTick
 from strandline.testing.runners import Batch, Runner, StageOutcome, Stateless, make_runner, play_with_spark
@@ -83,7 +86,7 @@ def _names(skip: Collection[str]) -> Collection[str]:
 
 
 def _path(stream: Stream, skip: Collection[str], *, on_spark: bool) -> list[Node]:
-    """The nodes from the source to the stream, checked, without the skipped ones."""
+    """The nodes from the sources to the stream, each behind what it comes from, checked, without the skipped ones."""
     path = [*lineage(stream.node)][::-1]
     names = {node.name for node in path if isinstance(node, TransformNode)}
     for name in () if on_spark else sorted(names.difference(skip)):
@@ -122,20 +125,22 @@ def _expressions(node: Stateless) -> tuple[Expression, ...]:
 
 def _without_transforms(path: list[Node], skip: Collection[str]) -> list[Node]:
     """The same nodes, each behind the nearest one that stays."""
-    kept: list[Node] = path[:1]
-    for node in path[1:]:
-        assert not isinstance(node, SourceNode)
-        if not (isinstance(node, TransformNode) and node.name in skip):
-            # A side node's parent is a source or a stage, which are never left out.
-            kept.append(node if node.parent is kept[-1] else replace(node, parent=kept[-1]))  # type: ignore[arg-type]
-    return kept
+    left_out = [node for node in path if isinstance(node, TransformNode) and node.name in skip]
+
+    def passed_over(node: AnyNode) -> AnyNode:
+        """The node, or what stands before it if it is left out: rebuild has put it behind what stays already."""
+        return node.parent if isinstance(node, TransformNode) and node.name in skip else node
+
+    made = rebuild(Flow("played", nodes=[*path]), passed_over).nodes if left_out else path
+    found = {id(node): node for node in made}
+    return [node for node in found.values() if not isinstance(node, SinkNode)]
 
 
 @dataclass(slots=True)
 class _Kept:
-    """Everything that a crash leaves: the source's JSON, each stage's state and output edge."""
+    """Everything that a crash leaves: each source's JSON, each stage's state and output edge."""
 
-    source: str
+    sources: dict[str, str]
     stages: dict[str, Any]
     edges: dict[str, Edge]
 
@@ -144,12 +149,10 @@ class _Piece:
     """A flow being played."""
 
     def __init__(self, path: list[Node], runner: Runner) -> None:
-        first, *self.rest = path
-        assert isinstance(first, SourceNode)
-        self.source = PlayedSource(first)
-        self.runner = runner
-        self.stages = {node.name: runner.stage(node) for node in self.rest if isinstance(node, StageNode)}
-        self.edges = {name: Edge.first() for name in self.stages}
+        self.path, self.runner = path, runner
+        self.sources = {node.name: PlayedSource(node) for node in path if isinstance(node, SourceNode)}
+        self.stages = {node.name: runner.stage(node) for node in path if isinstance(node, Stateful)}
+        self.edges = {name: Edge.first() for name in (*self.sources, *self.stages)}
         self.before = self.keep()
         self.last: tuple[Tick, str, PlayedTick] | None = None
 
@@ -179,57 +182,73 @@ class _Piece:
         self.restore(after)
 
     def tick(self, tick: Tick, place: str) -> PlayedTick:
-        arrived = self.source.tick(tick, place)
-        record = self._arrived(arrived)
-        batch, edge = self.runner.read(arrived.rows, self.source.schema), arrived.edge
-        aside: dict[str, Batch] = {"rejected": self._rejected(arrived)}
-        for node in self.rest:
-            if isinstance(node, StageNode):
-                outcome = self.stages[node.name].tick(batch, edge, arrived.now)
-                self._record(record, node, len(batch), outcome)
-                edge = self.edges[node.name] = self.edges[node.name].moved_to(outcome.watermark)
-                batch, aside = outcome.panes, {"late": outcome.late, "rejected": outcome.rejected}
+        record = PlayedTick()
+        given: dict[int, Batch] = {}  # what each node gave
+        aside: dict[tuple[str, str], Batch] = {}  # what each source and stage put aside
+        now = Instant(0)
+        for node in self.path:
+            if isinstance(node, SourceNode):
+                arrived = self._read(node, tick.of(node.name, self.sources, place), place, record)
+                now, aside[node.name, "rejected"] = arrived.now, self._rejected(node, arrived)
+                given[id(node)] = self.runner.read(arrived.rows, node.source.schema)
+            elif isinstance(node, Stateful):
+                outcome = self._step(node, [given[id(parent)] for parent in parents_of(node)], now, record)
+                aside |= {(node.name, "late"): outcome.late, (node.name, "rejected"): outcome.rejected}
+                aside |= {(node.name, side): rows for side, rows in outcome.sides.items()}
+                given[id(node)] = outcome.panes
             elif isinstance(node, SideNode):
-                batch = aside[node.side]
-            elif not isinstance(node, SourceNode | TransformNode):
-                batch = self.runner.stateless(node, batch, arrived.now)
-        record.panes.extend(self.runner.rows(batch))
+                given[id(node)] = aside[node.parent.name, node.side]
+            elif not isinstance(node, TransformNode):
+                given[id(node)] = self.runner.stateless(node, given[id(node.parent)], now)
+        record.panes.extend(self.runner.rows(given[id(self.path[-1])]))
         record.watermarks.update(self.watermarks())
         return record
 
-    def _arrived(self, arrived: Arrived) -> PlayedTick:
+    def _read(self, node: SourceNode, tick: Tick, place: str, record: PlayedTick) -> Arrived:
+        arrived = self.sources[node.name].tick(tick, place)
+        self.edges[node.name] = arrived.edge
         kept, rejected = len(arrived.rows), len(arrived.rejected)
-        books = Books(rows=kept + rejected, kept=kept, rejected=rejected)
-        return PlayedTick(rejected=[*arrived.rejected], books={self.source.node.name: books})
+        record.rejected.extend(arrived.rejected)
+        record.books[node.name] = Books(rows=kept + rejected, kept=kept, rejected=rejected)
+        return arrived
 
-    def _rejected(self, arrived: Arrived) -> Batch:
-        schema = schema_of(SideNode(parent=self.source.node, side="rejected"))
+    def _rejected(self, node: SourceNode, arrived: Arrived) -> Batch:
+        schema = schema_of(SideNode(parent=node, side="rejected"))
         return self.runner.read(arrived.rejected, schema or Schema(()))
 
-    def _record(self, record: PlayedTick, node: StageNode, rows: int, outcome: StageOutcome) -> None:
+    def _step(self, node: Stateful, batches: list[Batch], now: Instant, record: PlayedTick) -> StageOutcome:
+        edge = joint([self.edges[origin_of(parent).name] for parent in parents_of(node)])
+        outcome = self.stages[node.name].tick(batches, edge, now)
+        self._record(record, node, sum(map(len, batches)), outcome)
+        self.edges[node.name] = self.edges[node.name].moved_to(outcome.watermark)
+        return outcome
+
+    def _record(self, record: PlayedTick, node: Stateful, rows: int, outcome: StageOutcome) -> None:
         late, rejected = self.runner.rows(outcome.late), self.runner.rows(outcome.rejected)
-        outcome.books.balance(node.name, rows=rows, late=late, rejected=rejected)
+        windows = isinstance(node, StageNode)
+        outcome.books.balance(node.name, rows=rows, late=late, rejected=rejected, windows=windows)
         record.late.extend(late)
         record.rejected.extend(rejected)
         record.replaced.extend(self.runner.rows(outcome.replaced))
         record.books[node.name] = outcome.books
 
     def watermarks(self) -> dict[str, Any]:
-        stages = {name: edge.after for name, edge in self.edges.items()}
-        return {self.source.node.name: self.source.edge.after, **stages}
+        return {name: edge.after for name, edge in self.edges.items()}
 
     def keep(self) -> _Kept:
+        sources = {name: source.encode() for name, source in self.sources.items()}
         stages = {name: stage.encode() for name, stage in self.stages.items()}
-        return _Kept(self.source.encode(), stages, dict(self.edges))
+        return _Kept(sources, stages, dict(self.edges))
 
     def restore(self, kept: _Kept) -> None:
-        self.source.restore(kept.source)
+        for source, data in kept.sources.items():
+            self.sources[source].restore(data)
         self.edges = dict(kept.edges)
         for name, stage in self.stages.items():
             stage.restore(kept.stages[name])
 
     def _compare(self, after: _Kept, again: _Kept, place: str) -> None:
-        if after.source != again.source or after.edges != again.edges:
+        if after.sources != again.sources or after.edges != again.edges:
             raise _differs(place, "leaves other watermarks")
         for name, stage in self.stages.items():
             if not stage.same(after.stages[name], again.stages[name]):

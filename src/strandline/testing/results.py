@@ -38,14 +38,18 @@ class Books:
     def __add__(self, other: Books) -> Books:
         return Books(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
-    def balance(self, owner: str, *, rows: int, late: list[Shown], rejected: list[Shown]) -> None:
-        """Raise unless the books agree with themselves, with what came in, and with what was put aside."""
+    def balance(self, owner: str, *, rows: int, late: list[Shown], rejected: list[Shown], windows: bool = True) -> None:
+        """Raise unless the books agree with themselves, with what came in, and with what was put aside.
+
+        Only `windows` can keep a row that came too late for some of them.
+        """
+        wholly = sum(not row["kept"] for row in late) if windows else len(late)
         told = Books(
             rows=rows,
-            kept=rows - len(rejected) - sum(not row["kept"] for row in late),
-            late=sum(not row["kept"] for row in late),
+            kept=rows - len(rejected) - wholly,
+            late=wholly,
             rejected=len(rejected),
-            missed=sum(len(row["missed"]) for row in late),
+            missed=sum(len(row["missed"]) for row in late) if windows else 0,
         )
         if told != self or self.rows != self.kept + self.late + self.rejected:
             raise DataError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,20 +37,20 @@ class ScriptedTick:
     pieces: tuple[Piece, ...]
 
 
-def script_of(node: SourceNode, steps: Sequence[Step]) -> tuple[ScriptedTick, ...]:
-    """The ticks of a play, without its crashes; the rows are checked against the source's schema."""
+def script_of(node: SourceNode, steps: Sequence[Step], sources: Collection[str]) -> tuple[ScriptedTick, ...]:
+    """The ticks of a play for one of its sources, without its crashes; the rows are checked against the source's schema."""
     source, found, decided = PlayedSource(node), [], False
     for place, step in named(steps):
         if isinstance(step, Crash):
             continue
-        tick = as_tick(step)
+        tick = as_tick(step).of(node.name, sources, place)
         source.move_clock(tick.processing_time, place)
         decides = tick.policy or (decided and tick.processing_time is not None)
         decided = decided or decides
         found.append(
             ScriptedTick(
                 place=place, now=source.now, clocked=source.started is not None, running=source.running,
-                decides=decides, watermark=tick.watermark, pieces=tuple(_pieces(source, tick, place)),
+                decides=decides, watermark=tick.reached, pieces=tuple(_pieces(source, tick, place)),
             )
         )  # fmt: skip
     return tuple(found)

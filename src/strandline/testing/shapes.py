@@ -60,32 +60,109 @@ LATER: Final = None  # judged by whoever takes it
 Shape: TypeAlias = Mapping[str, Kind | None]
 
 DOCUMENT: Final[Shape] = {
-    "name": TEXT, "shows": TEXT, "source": LATER, "flow": LIST, "ticks": LIST, "books": LATER,
+    "name": TEXT, "shows": TEXT, "source": LATER, "sources": LATER, "flow": LIST, "ticks": LIST, "books": LATER,
     "must_fail": TEXT_OR_BOOLEAN, "check_fails": TEXT,
 }  # fmt: skip
 SOURCE: Final[Shape] = {"name": LATER, "schema": LATER, "time": TEXT, "watermark": DESCRIPTION}
 VERBS: Final[Shape] = {
     "where": TEXT, "select": ONE_OR_MORE, "with_column": NAMED_TEXTS, "stage": LATER, "side": TEXT,
+    "dedupe": LATER, "join": LATER, "process": LATER, "over": LATER, "table": LATER, "join_table": LATER, "detect": LATER,
+    "lookup": LATER,
 }  # fmt: skip
+OTHER: Final[Shape] = {"from": TEXT, "flow": LIST, "key_by": ONE_OR_MORE}
+STAGES: Final[Mapping[str, tuple[Shape, tuple[str, ...]]]] = {
+    "dedupe": ({"name": LATER, "on": ONE_OR_MORE, "within": LATER}, ("on", "within")),
+    "join": (
+        {
+            "name": LATER, "key_by": ONE_OR_MORE, "with": LATER, "within": DESCRIPTION, "match": LATER, "how": LATER,
+            "suffix": LATER, "salt": LATER,
+        },
+        ("key_by", "with", "within"),
+    ),
+    "lookup": (
+        {
+            "name": LATER, "lookup": TEXT, "on": ONE_OR_MORE, "output": TEXT, "concurrency": LATER, "timeout": LATER,
+            "retries": LATER, "cache": DESCRIPTION, "ordered": BOOLEAN, "on_error": LATER,
+        },
+        ("lookup", "on", "output"),
+    ),
+    "detect": ({"name": LATER, "key_by": ONE_OR_MORE, "pattern": DESCRIPTION}, ("pattern",)),
+    "table": ({"name": LATER, "key": ONE_OR_MORE, "order": LATER, "ttl": LATER}, ("key",)),
+    "join_table": (
+        {
+            "name": LATER, "with": LATER, "key": ONE_OR_MORE, "order": LATER, "ttl": LATER, "on": ONE_OR_MORE, "as_of": BOOLEAN,
+            "how": LATER, "max_wait": LATER, "suffix": LATER, "broadcast": LATER,
+        },
+        ("with", "key"),
+    ),
+    "over": (
+        {"name": LATER, "key_by": ONE_OR_MORE, "features": NAMED_TEXTS, "emit": LATER, "include_current": BOOLEAN},
+        ("features",),
+    ),
+    "process": (
+        {
+            "name": LATER, "key_by": ONE_OR_MORE, "process": TEXT, "output": TEXT, "side": NAMED_TEXTS, "order": LATER,
+            "ttl": DESCRIPTION,
+        },
+        ("process", "output"),
+    ),
+}  # fmt: skip
+"""The names that the description of a stage other than windows may have, and those that it must have."""
 STAGE: Final[Shape] = {
     "name": LATER, "key_by": ONE_OR_MORE, "window": DESCRIPTION, "trigger": DESCRIPTION, "lateness": LATER,
     "mode": LATER, "on_time": LATER, "timestamp": LATER, "coalesce": LATER, "allow_loss": LATER,
     "aggregates": NAMED_TEXTS,
 }  # fmt: skip
 TICK: Final[Shape] = {
-    "events": EVENTS, "policy": BOOLEAN, "watermark": LATER, "processing_time": LATER, "crash": BOOLEAN,
+    "events": LATER, "policy": BOOLEAN, "watermark": LATER, "processing_time": LATER, "crash": BOOLEAN,
     "panes": ROWS, "late": ROWS, "rejected": ROWS, "replaced": ROWS, "reaches": LATER,
 }  # fmt: skip
 
 
 def require_shape(document: Any, place: str) -> None:
     """Refuse a document in which a name is not known or missing, or something of another kind stands behind it."""
-    _require(document, DOCUMENT, place, needed=("name", "shows", "source"))
-    _require(document["source"], SOURCE, "source", needed=("schema",))
-    for number, step in enumerate(document.get("flow", []), 1):
-        _require_step(step, flow_place(number))
+    needed = ("name", "shows", *(() if isinstance(document, Mapping) and "sources" in document else ("source",)))
+    _require(document, DOCUMENT, place, needed=needed)
+    if "source" in document and "sources" in document:
+        raise TranscriptError(f"{place} has a source and sources.", fix="Write one of them.")
+    for name, source in _sources(document):
+        _require(source, SOURCE, name, needed=("schema",))
+    _require_steps(document.get("flow", []))
     for number, tick in enumerate(document.get("ticks", []), 1):
         _require(tick, TICK, tick_place(number))
+        for rows in _events_by_source(document, tick):
+            if not EVENTS.fits(rows):
+                raise TranscriptError(
+                    f"{tick_place(number)}: events is {_shown(rows)}, no {EVENTS.noun}.", fix=EVENTS.fix
+                )
+
+
+def _sources(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    if "source" in document:
+        yield "source", document["source"]
+        return
+    said = document["sources"]
+    if not isinstance(said, Mapping) or not said:
+        raise TranscriptError(
+            f"sources is {_shown(said)}, no mapping from names to sources.",
+            fix="Write `sources: {clicks: {schema: ...}, orders: {schema: ...}}`.",
+        )
+    yield from ((f"source {name!r}", source) for name, source in said.items())
+
+
+def _events_by_source(document: Mapping[str, Any], tick: Mapping[str, Any]) -> Iterator[Any]:
+    """The rows, or rows of partitions, that a tick gives to each source."""
+    if "events" not in tick:
+        return
+    if "source" in document:
+        yield tick["events"]
+    else:
+        yield from known_names(tick["events"], document["sources"], "events").values()
+
+
+def _require_steps(steps: list[Any]) -> None:
+    for number, step in enumerate(steps, 1):
+        _require_step(step, flow_place(number))
 
 
 def flow_place(number: int) -> str:
@@ -134,6 +211,15 @@ def _require_step(step: Any, place: str) -> None:
     _require(step, VERBS, place)
     if "stage" in step:
         _require(step["stage"], STAGE, f"{place}, stage", needed=("window", "aggregates"))
+    for verb, (shape, needed) in STAGES.items():
+        if verb in step:
+            _require(step[verb], shape, f"{place}, {verb}", needed=needed)
+    for verb in ("join", "join_table"):
+        if verb not in step:
+            continue
+        other = step[verb]["with"]
+        _require(other, OTHER, f"{place}, with", needed=("from",))
+        _require_steps(other.get("flow", []))
 
 
 def _require(said: Any, shape: Shape, place: str, *, needed: Collection[str] = ()) -> None:

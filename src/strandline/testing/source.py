@@ -155,13 +155,13 @@ class PlayedSource:
 
     def _watermark(self, tick: Tick, judged: dict[str, list[_Judged]], place: str) -> Instant:
         reached = self.edge.after
-        if tick.watermark is not None:
-            if tick.watermark < reached:
+        if tick.reached is not None:
+            if tick.reached < reached:
                 raise TranscriptError(
-                    f"{place}: the watermark goes back from {reached.text} to {tick.watermark.text}.",
+                    f"{place}: the watermark goes back from {reached.text} to {tick.reached.text}.",
                     fix="Give watermarks in order; one never moves backwards.",
                 )
-            reached = tick.watermark
+            reached = tick.reached
         if tick.policy or (self.decided and tick.processing_time is not None):
             self._decide(judged)
             reached = max(reached, self.state.watermark)

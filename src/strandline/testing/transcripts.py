@@ -11,7 +11,8 @@ from typing import Any, Final
 import yaml
 
 from strandline.errors import TranscriptError, did_you_mean
-from strandline.model.flow import Flow, SourceNode, Stage, Stream, lineage
+from strandline.model.flow import Flow, SourceNode, Stage, Stream, Table
+from strandline.model.nodes import ProcessNode
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
 from strandline.sources.rows import Rows
@@ -84,38 +85,53 @@ class Transcript:
         return self.document.get("check_fails")
 
     def stream(self) -> Stream:
-        """The stream that the flow ends with."""
-        with placed("source"):
-            stream = self._source(self.document["source"])
-        for number, step in enumerate(self.document.get("flow", []), 1):
-            with placed(flow_place(number)):
-                stream = self._then(stream, step)
-        return stream
+        """The stream that the flow ends with; it begins at the first source."""
+        sources = self._sources()
+        return self._through(next(iter(sources.values())), self.document.get("flow", []), sources)
 
     def ticks(self) -> list[Expected]:
         """What happens, tick by tick, and what must be shown."""
-        source = [*lineage(self.stream().node)][-1]
-        assert isinstance(source, SourceNode)
+        sources = {name: _source_node(stream) for name, stream in self._sources().items()}
+        several = "sources" in self.document
         found = []
         for number, tick in enumerate(self.document.get("ticks", []), 1):
             with placed(tick_place(number)):
-                found.append(_tick(tick, source))
+                found.append(_tick(tick, sources, several=several))
         return found
 
     def make(self, text: str) -> Any:
         """A description from its text."""
         return construct(text, self.constructors)
 
-    def _source(self, said: Mapping[str, Any]) -> Stream:
+    def _sources(self) -> dict[str, Stream]:
+        """The sources of a flow that is made anew, by name."""
+        flow, said = Flow("transcript"), self.document.get("sources")
+        if said is None:
+            with placed("source"):
+                name = self.document["source"].get("name", "events")
+                return {name: self._source(flow, name, self.document["source"])}
+        found = {}
+        for name, source in said.items():
+            with placed(f"source {name!r}"):
+                found[name] = self._source(flow, name, source)
+        return found
+
+    def _source(self, flow: Flow, name: str, said: Mapping[str, Any]) -> Stream:
         time = said.get("time", "at")
-        return Flow("transcript").source(
-            said.get("name", "events"),
+        return flow.source(
+            name,
             Rows(schema=said["schema"]),
             time=self.make(time) if "(" in time else time,
             watermark=self.make(said["watermark"]) if "watermark" in said else None,
         )
 
-    def _then(self, stream: Stream, step: Mapping[str, Any]) -> Stream:
+    def _through(self, stream: Stream, steps: Sequence[Mapping[str, Any]], sources: Mapping[str, Stream]) -> Stream:
+        for number, step in enumerate(steps, 1):
+            with placed(flow_place(number)):
+                stream = self._then(stream, step, sources)
+        return stream
+
+    def _then(self, stream: Stream, step: Mapping[str, Any], sources: Mapping[str, Stream]) -> Stream:
         ((verb, said),) = step.items()
         if verb == "where":
             return stream.where(said)
@@ -125,7 +141,72 @@ class Transcript:
             for name, expression in said.items():
                 stream = stream.with_column(name, expression)
             return stream
-        return self._stage(stream, said) if verb == "stage" else _side(stream, said)
+        if verb == "side":
+            return _side(stream, said)
+        if verb == "dedupe":
+            return stream.dedupe(said.get("name", "dedupe"), on=_several(said["on"]), within=said["within"])
+        if verb in ("process", "lookup"):
+            return (self._process if verb == "process" else self._lookup)(stream, said)
+        if verb == "detect":
+            keyed = stream.key_by(*_several(said.get("key_by", [])))
+            return keyed.detect(said.get("name", "detect"), self.make(said["pattern"]))
+        if verb == "table":
+            return self._table(stream, said, said.get("name", "table")).changes
+        if verb == "join_table":
+            table = self._table(self._other(said["with"], sources), said, "table")
+            options = {name: said[name] for name in ("on", "as_of", "how", "max_wait", "suffix") if name in said}
+            return stream.join_table(said.get("name", "join_table"), table, **options)
+        if verb == "over":
+            options = {name: said[name] for name in ("emit", "include_current") if name in said}
+            features = {name: self.make(text) for name, text in said["features"].items()}
+            return stream.key_by(*_several(said.get("key_by", []))).over(
+                said.get("name", "over"), **options, **features
+            )
+        return self._join(stream, said, sources) if verb == "join" else self._stage(stream, said)
+
+    def _other(self, said: Mapping[str, Any], sources: Mapping[str, Stream]) -> Stream:
+        """Another stream of the flow, from one of its sources."""
+        if said["from"] not in sources:
+            raise TranscriptError(f"There is no source {said['from']!r}.", fix=did_you_mean(said["from"], sources))
+        return self._through(sources[said["from"]], said.get("flow", []), sources)
+
+    def _table(self, changes: Stream, said: Mapping[str, Any], name: str) -> Table:
+        options = {option: said[option] for option in ("order", "ttl", "broadcast") if option in said}
+        return changes.flow.table(name, changes, key=_several(said["key"]), **options)
+
+    def _process(self, stream: Stream, said: Mapping[str, Any]) -> Stream:
+        options = {name: said[name] for name in ("side", "order") if name in said}
+        if "ttl" in said:
+            options["ttl"] = self.make(said["ttl"])
+        process: Any = self._own("process", said["process"])
+        keyed = stream.key_by(*_several(said.get("key_by", [])))
+        return keyed.process(said.get("name", "process"), process, output=said["output"], **options)
+
+    def _lookup(self, stream: Stream, said: Mapping[str, Any]) -> Stream:
+        names = ("concurrency", "timeout", "retries", "ordered", "on_error")
+        options = {name: said[name] for name in names if name in said}
+        if "cache" in said:
+            options["cache"] = self.make(said["cache"])
+        lookup = self._own("lookup", said["lookup"])
+        if isinstance(lookup, type):  # a class that is made anew for each play
+            lookup = lookup()
+        return stream.lookup(
+            said.get("name", "lookup"), lookup, on=_several(said["on"]), output=said["output"], **options
+        )
+
+    def _own(self, what: str, name: str) -> Any:
+        """What a user wrote, by the name that `extra` gives it."""
+        if name not in self.constructors:
+            raise TranscriptError(f"There is no {what} {name!r}.", fix=did_you_mean(name, self.constructors))
+        return self.constructors[name]
+
+    def _join(self, stream: Stream, said: Mapping[str, Any], sources: Mapping[str, Stream]) -> Stream:
+        options = {name: said[name] for name in ("match", "how", "suffix", "salt") if name in said}
+        other = self._other(said["with"], sources)
+        keys = _several(said["key_by"])
+        other_keys = _several(said["with"].get("key_by", keys))
+        within = self.make(said["within"])
+        return stream.key_by(*keys).join(said.get("name", "join"), other.key_by(*other_keys), within=within, **options)
 
     def _stage(self, stream: Stream, said: Mapping[str, Any]) -> Stream:
         options = {name: said[name] for name in _PLAIN_OPTIONS if name in said}
@@ -194,19 +275,32 @@ def _several(said: str | list[str]) -> list[str]:
 def _side(stream: Stream, side: str) -> Stream:
     if side == "rejected":
         return stream.rejected
-    if side != "late":
-        raise TranscriptError(f"There is no side {side!r}.", fix=did_you_mean(side, ("late", "rejected")))
+    own = dict(stream.node.sides) if isinstance(stream.node, ProcessNode) else {}
+    if side != "late" and side not in own:
+        raise TranscriptError(f"There is no side {side!r}.", fix=did_you_mean(side, ("late", "rejected", *own)))
     if not isinstance(stream, Stage):
         raise TranscriptError("Only a stage has late rows.", fix="Write `- side: late` right behind a stage.")
-    return stream.late
+    return stream.late if side == "late" else stream.side(side)
 
 
-def _tick(said: Mapping[str, Any], source: SourceNode) -> Expected:
-    times = {name: _instant(said[name]) for name in ("watermark", "processing_time") if name in said}
+def _source_node(stream: Stream) -> SourceNode:
+    assert isinstance(stream.node, SourceNode)
+    return stream.node
+
+
+def _tick(said: Mapping[str, Any], sources: Mapping[str, SourceNode], *, several: bool) -> Expected:
+    first = next(iter(sources))
     reaches = said.get("reaches", {})
-    reaches = reaches if isinstance(reaches, Mapping) else {source.name: reaches}
+    reaches = reaches if isinstance(reaches, Mapping) else {first: reaches}
+    events = said.get("events", {} if several else [])
+    by_source = events if several else {first: events}
+    policy = said.get("policy", False)
     return Expected(
-        step=Tick(events=_events(said, source.source.schema), **times),
+        step=Tick(
+            events=[part for name, given in by_source.items() for part in _events(given, sources[name], policy=policy)],
+            watermark=_watermark(said["watermark"]) if "watermark" in said else None,
+            processing_time=_instant(said["processing_time"]) if "processing_time" in said else None,
+        ),
         crash=said.get("crash", False),
         panes=said.get("panes", ()),
         late=said.get("late", ()),
@@ -216,13 +310,16 @@ def _tick(said: Mapping[str, Any], source: SourceNode) -> Expected:
     )
 
 
-def _events(said: Mapping[str, Any], schema: Schema) -> list[Events]:
+def _watermark(said: Any) -> Instant | dict[str, Instant]:
+    return {name: _instant(at) for name, at in said.items()} if isinstance(said, Mapping) else _instant(said)
+
+
+def _events(given: Any, source: SourceNode, *, policy: bool) -> list[Events]:
     """Rows of partition 0, or a mapping of partition to rows."""
-    given = said.get("events", [])
     partitions = given if isinstance(given, Mapping) else {0: given}
-    policy = said.get("policy", False)
+    schema = source.source.schema
     return [
-        Events([_row(row, schema) for row in rows], partition=partition, policy=policy)
+        Events([_row(row, schema) for row in rows], partition=partition, policy=policy, source=source.name)
         for partition, rows in partitions.items()
     ]
 

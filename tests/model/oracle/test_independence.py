@@ -11,11 +11,23 @@ import pytest
 MODEL = Path(__file__).parents[3] / "src" / "strandline" / "model"
 ORACLE = sorted((MODEL / "oracle").glob("*.py"))
 # Where descriptions live; nothing but their classes, aliases and constants may be taken from there.
-DESCRIBING = ("windows", "triggers", "aggregates", "types", "time", "panes", "flow")
+DESCRIBING = (
+    "windows",
+    "triggers",
+    "aggregates",
+    "types",
+    "time",
+    "panes",
+    "flow",
+    "nodes",
+    "intervals",
+    "process",
+    "lookups",
+)
 # What users write themselves is theirs to answer.
-USERS_OWN = frozenset({"assign", "start", "add", "merge", "output", "remove"})
+USERS_OWN = frozenset({"assign", "start", "add", "merge", "output", "remove", "ask"})
 # Modules of the model that the oracle may use: they interpret no window, no trigger and no aggregate but a user's own.
-TOOLS = frozenset({"evaluate", "expressions", "hashing", "ticks", "users", "values"})
+TOOLS = frozenset({"evaluate", "expressions", "hashing", "processing", "ticks", "users", "values"})
 
 
 def parsed(path: Path) -> ast.Module:
@@ -30,8 +42,9 @@ def interpreting(module: str) -> Iterator[str]:
 
 
 FUNCTIONS = {name for module in DESCRIBING for name in interpreting(module)}
-# Flow's verbs have the names of the fields they fill (window, late, where, ...), which the oracle must read.
-METHODS = {name for module in DESCRIBING if module != "flow" for name in interpreting(module)} - USERS_OWN
+# Flow's verbs have the names of the fields they fill (window, late, where, ...), which the oracle must read; and so have
+# the promises that nodes make of sources and sinks.
+METHODS = {n for module in DESCRIBING if module not in ("flow", "nodes") for n in interpreting(module)} - USERS_OWN
 
 
 def faults(tree: ast.Module) -> list[str]:

@@ -11,9 +11,28 @@ It reads the fields of descriptions and calls none of their methods, so that it 
     living      a window that is not forgotten
     passing     what goes into a stage in a tick, and what comes out
     stage       a tick: reject, judge, take, ask, forget
+    dedupe, join, lookup, over, process, tables   stages other than windows
+    late        what these say of late rows
 """
 
+from strandline.model.oracle.dedupe import DedupeOracle
+from strandline.model.oracle.join import JoinOracle
+from strandline.model.oracle.lookup import LookupOracle
+from strandline.model.oracle.over import OverOracle
 from strandline.model.oracle.passing import Books, Outcome
+from strandline.model.oracle.process import ProcessOracle
 from strandline.model.oracle.stage import StageOracle
+from strandline.model.oracle.tables import JoinTableOracle, TableOracle
 
-__all__ = ["Books", "Outcome", "StageOracle"]
+__all__ = [
+    "Books",
+    "DedupeOracle",
+    "JoinOracle",
+    "JoinTableOracle",
+    "LookupOracle",
+    "Outcome",
+    "OverOracle",
+    "ProcessOracle",
+    "StageOracle",
+    "TableOracle",
+]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from strandline.model.hashing import hash_values
 from strandline.model.oracle.living import Key, Living, Pane
-from strandline.model.oracle.values import Entry, Row
+from strandline.model.oracle.values import Entry, Row, rank
 from strandline.model.oracle.windows import Component, Interval
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
@@ -36,6 +38,7 @@ class Outcome:
     replaced: list[dict[str, Any]]
     watermark: Instant
     books: Books
+    sides: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -65,3 +68,9 @@ def arrivals_of(component: Component[Living | Arrival]) -> list[Arrival]:
     """The events of a component, each once, in the order in which they came."""
     found = {member.number: member for member in component.members if isinstance(member, Arrival)}
     return [found[number] for number in sorted(found)]
+
+
+def in_order_of_keys(shown: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Rows by the hash of their key, given beside each; those of one key in the order in which they are given."""
+    ordered = sorted(shown, key=lambda each: (hash_values(each[0]), tuple(map(rank, each[0]))))
+    return [row for _, row in ordered]

@@ -6,13 +6,14 @@ tick to tick. What lies between (watermarks, the order of stages, crashes) is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Final, Protocol, TypeAlias
 
 from strandline.errors import TranscriptError, did_you_mean
-from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode, WithColumnNode
+from strandline.model.flow import Flow, SelectNode, WhereNode, WithColumnNode
+from strandline.model.nodes import Stateful
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.types import Schema
@@ -34,13 +35,14 @@ class StageOutcome:
     replaced: Batch
     watermark: Instant
     books: Books
+    sides: Mapping[str, Batch] = field(default_factory=dict)
 
 
 class StageRunner(Protocol):
     """A stage on its way from tick to tick."""
 
-    def tick(self, batch: Batch, edge: Edge, now: Instant) -> StageOutcome:
-        """Make one tick."""
+    def tick(self, batches: Sequence[Batch], edge: Edge, now: Instant) -> StageOutcome:
+        """Make one tick with what came at each port; `edge` is that of the whole input."""
 
     def encode(self) -> Any:
         """The state, in a form that later ticks do not change."""
@@ -61,7 +63,7 @@ class Runner(Protocol):
     def stateless(self, node: Stateless, batch: Batch, now: Instant) -> Batch:
         """Rows filtered, or made anew; what is hidden is carried along."""
 
-    def stage(self, node: StageNode) -> StageRunner:
+    def stage(self, node: Stateful) -> StageRunner:
         """A stage that has seen nothing."""
 
     def rows(self, batch: Batch) -> list[dict[str, Any]]:

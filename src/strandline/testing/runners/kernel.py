@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
@@ -10,12 +10,13 @@ from typing import Any
 import polars as pl
 
 from strandline.kernel.frames import framed
-from strandline.kernel.plan import plan_stage
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.stage import StageKernel
+from strandline.kernel.stateful import plan_of
 from strandline.kernel.stateless import stateless, visible
-from strandline.model.flow import Flow, StageNode
-from strandline.model.lineage import carried
+from strandline.lookups.asking import asker_of
+from strandline.model.flow import Flow
+from strandline.model.nodes import Stateful
 from strandline.model.panes import HIDDEN, TIME
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
@@ -44,9 +45,9 @@ class KernelRunner:
         """Ask the expression of all rows at once."""
         return stateless(node, batch, now)
 
-    def stage(self, node: StageNode) -> KernelStage:
+    def stage(self, node: Stateful) -> KernelStage:
         """A kernel that has seen nothing."""
-        plan = plan_stage(node, carry=carried(self.flow, node))
+        plan = plan_of(self.flow, node, asker_of)
         return KernelStage(lambda: StageKernel(plan, buckets=self.buckets, tasks=self.tasks))
 
     def rows(self, batch: pl.DataFrame) -> list[dict[str, Any]]:
@@ -66,9 +67,9 @@ class KernelStage:
         self.make = make
         self.kernel = make()
 
-    def tick(self, batch: pl.DataFrame, edge: Edge, now: Instant) -> StageOutcome:
+    def tick(self, batches: Sequence[pl.DataFrame], edge: Edge, now: Instant) -> StageOutcome:
         """Make one tick."""
-        outcome = self.kernel.tick(batch, edge, now)
+        outcome = self.kernel.tick(batches, edge, now)
         return StageOutcome(
             panes=outcome.panes,
             late=outcome.late,
@@ -76,6 +77,7 @@ class KernelStage:
             replaced=outcome.replaced,
             watermark=outcome.watermark,
             books=Books.of(outcome.books),
+            sides=outcome.sides,
         )
 
     def encode(self) -> tuple[int, bytes]:

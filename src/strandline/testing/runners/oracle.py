@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
+from strandline.errors import TranscriptError
+from strandline.lookups.asking import asker_of
 from strandline.model.aggregates import Merge
 from strandline.model.checks import asked_columns
+from strandline.model.detecting import process_of
 from strandline.model.evaluate import evaluate
 from strandline.model.expressions import Expression
 from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode
-from strandline.model.lineage import base_of, carried, lateness_of, retracts, schema_of
-from strandline.model.oracle import StageOracle
+from strandline.model.lineage import base_of, carried, inputs_of, lateness_of, retracts, schema_of
+from strandline.model.nodes import (
+    DedupeNode,
+    DetectNode,
+    JoinTableNode,
+    LookupNode,
+    OperatorNode,
+    OverNode,
+    ProcessNode,
+    Stateful,
+    TableNode,
+)
+from strandline.model.oracle import (
+    DedupeOracle,
+    JoinOracle,
+    JoinTableOracle,
+    LookupOracle,
+    OverOracle,
+    ProcessOracle,
+    StageOracle,
+    TableOracle,
+)
 from strandline.model.panes import HIDDEN
+from strandline.model.process import Process
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.types import Schema
@@ -20,6 +45,9 @@ from strandline.testing.results import Books
 from strandline.testing.runners import StageOutcome, Stateless
 
 OracleRow = dict[str, Any]
+Oracle: TypeAlias = (
+    StageOracle | DedupeOracle | JoinOracle | ProcessOracle | OverOracle | TableOracle | JoinTableOracle | LookupOracle
+)
 
 
 class OracleRunner:
@@ -45,8 +73,10 @@ class OracleRunner:
             return [{str(each.name): value(each, row) for each in node.columns} | _hidden(row) for row in batch]
         return [{**row, node.name: value(node.expression, row)} for row in batch]
 
-    def stage(self, node: StageNode) -> OracleStage:
+    def stage(self, node: Stateful) -> OracleStage:
         """An oracle that has seen nothing."""
+        if not isinstance(node, StageNode):
+            return OracleStage(_operator(node))
         schema = schema_of(node.parent)
         return OracleStage(
             StageOracle(
@@ -65,15 +95,43 @@ class OracleRunner:
         return [{name: value for name, value in row.items() if not name.startswith(HIDDEN)} for row in batch]
 
 
+def _operator(node: OperatorNode) -> Oracle:
+    inputs = inputs_of(node)
+    assert inputs is not None, "a node that is played knows its columns"
+    if isinstance(node, DedupeNode):
+        return DedupeOracle(node, lateness=lateness_of(node), schemas=inputs)
+    if isinstance(node, DetectNode):
+        return ProcessOracle(process_of(node, inputs[0]), lateness=lateness_of(node), schemas=inputs)
+    if isinstance(node, ProcessNode):
+        if not issubclass(node.process, Process):
+            raise TranscriptError(
+                f"{node.process.__name__} works in columns, which the oracle does not.", fix="Use runner='kernel'."
+            )
+        return ProcessOracle(node, lateness=lateness_of(node), schemas=inputs)
+    if isinstance(node, OverNode):
+        return OverOracle(node, lateness=lateness_of(node), schemas=inputs)
+    if isinstance(node, TableNode):
+        return TableOracle(node, lateness=lateness_of(node), schemas=inputs)
+    if isinstance(node, LookupNode):
+        key = Schema(tuple((name, inputs[0][name]) for name in node.on))
+        return LookupOracle(node, asker=asker_of(node, key), schemas=inputs)
+    if isinstance(node, JoinTableNode):
+        return JoinTableOracle(node, lateness=lateness_of(node), schemas=inputs)
+    return JoinOracle(node, lateness=lateness_of(node), schemas=inputs)
+
+
 class OracleStage:
     """A stage oracle; its state is copied where the kernel's is encoded."""
 
-    def __init__(self, oracle: StageOracle) -> None:
+    def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
 
-    def tick(self, batch: list[OracleRow], edge: Edge, now: Instant) -> StageOutcome:
+    def tick(self, batches: Sequence[list[OracleRow]], edge: Edge, now: Instant) -> StageOutcome:
         """Make one tick."""
-        outcome = self.oracle.tick(batch, edge, now)
+        if isinstance(self.oracle, StageOracle):
+            outcome = self.oracle.tick(batches[0], edge, now)
+        else:
+            outcome = self.oracle.tick(batches, edge, now)
         return StageOutcome(
             panes=list(outcome.panes),
             late=list(outcome.late),
@@ -81,17 +139,18 @@ class OracleStage:
             replaced=list(outcome.replaced),
             watermark=outcome.watermark,
             books=Books.of(outcome.books),
+            sides=outcome.sides,
         )
 
-    def encode(self) -> StageOracle:
+    def encode(self) -> Oracle:
         """A copy that later ticks do not change."""
         return copy.deepcopy(self.oracle)
 
-    def restore(self, kept: StageOracle) -> None:
+    def restore(self, kept: Oracle) -> None:
         """Go on from a copy."""
         self.oracle = copy.deepcopy(kept)
 
-    def same(self, one: StageOracle, other: StageOracle) -> bool:
+    def same(self, one: Oracle, other: Oracle) -> bool:
         """The oracle has no bytes to compare; what it shows is compared by the play."""
         return True
 

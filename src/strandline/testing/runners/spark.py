@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from strandline.errors import DataError, TranscriptError
 from strandline.model.flow import Flow
-from strandline.model.nodes import AnyNode, SourceNode, StageNode
+from strandline.model.nodes import AnyNode, SourceNode, StageNode, Stateful
 from strandline.model.partitions import SourceState
 from strandline.model.rebuild import rebuild
 from strandline.model.ticks import Edge
@@ -66,14 +66,14 @@ class _Piece:
         self, spark: SparkSession, flow: Flow, steps: Sequence[Step], storage: Storage, tasks: int | None
     ) -> None:
         self.spark, self.storage, self.tasks = spark, storage, tasks
-        source = flow.nodes[0]
-        assert isinstance(source, SourceNode)
-        self.source = source
-        self.script = script_of(source, steps)
+        self.sources = [node for node in flow.nodes if isinstance(node, SourceNode)]
+        names = [source.name for source in self.sources]
+        self.scripts = {source.name: script_of(source, steps, names) for source in self.sources}
+        self.length = sum(not isinstance(step, Crash) for step in steps)
         self.captures = Captures()
         self.flow = captured(resolved(spark, flow), self.captures)
-        self.stages = [node.name for node in flow.nodes if isinstance(node, StageNode)]
-        self.watermarks = dict.fromkeys([source.name, *self.stages], Edge.first().after)
+        self.stages = {node.name: isinstance(node, StageNode) for node in flow.nodes if isinstance(node, Stateful)}
+        self.watermarks = dict.fromkeys([*names, *self.stages], Edge.first().after)
 
     def play(self, steps: Sequence[Step]) -> list[PlayedTick]:
         self._run_all(steps)
@@ -104,8 +104,10 @@ class _Piece:
 
     def _run_to(self, end: int) -> None:
         """Make the ticks up to a step. Where the clock begins, and that matters, another run begins too."""
-        clock = next((n for n, tick in enumerate(self.script) if tick.clocked), len(self.script))
-        if self.source.watermark.max_future is not None:
+        clock = min(
+            next((n for n, tick in enumerate(script) if tick.clocked), self.length) for script in self.scripts.values()
+        )
+        if any(source.watermark.max_future is not None for source in self.sources):
             self._run(min(clock, end), clocked=False)
         self._run(end, clocked=True)
 
@@ -115,9 +117,9 @@ class _Piece:
         if end <= (0 if head is None else head.number + 1):
             return
         flow = rebuild(self.flow, partial(self._as_scripted, end=end, clocked=clocked))
-        options = Options(until="caught_up", retain=len(self.script) + 2)
+        options = Options(until="caught_up", retain=self.length + 2)
         driver = Driver(self.spark, flow, self.storage, options, restarts=0)
-        driver.engine.move = partial(_move, self.script)
+        driver.engine.move = partial(_move, self.scripts)
         driver.engine.run, driver.engine.endless = RUN, True
         if self.tasks is not None:
             driver.engine.tasks, driver.engine.small = self.tasks, 0
@@ -128,7 +130,7 @@ class _Piece:
             return node
         # Before the first processing time there is no time of day that an event could be ahead of.
         policy = node.watermark if clocked else _without_future(node.watermark)
-        return replace(node, source=ScriptedSource(node.source.schema, self.script, end), watermark=policy)
+        return replace(node, source=ScriptedSource(node.source.schema, self.scripts[node.name], end), watermark=policy)
 
     # -- crashes ------------------------------------------------------------------------------------------------
 
@@ -153,11 +155,11 @@ class _Piece:
     # -- what is shown ------------------------------------------------------------------------------------------
 
     def _shown(self, number: int, record: Mapping[str, Any]) -> PlayedTick:
-        books = {name: Books(**record["books"].get(name, {})) for name in (self.source.name, *self.stages)}
+        books = {name: Books(**record["books"].get(name, {})) for name in self.watermarks}
         beside = self.captures.beside
-        for name in self.stages:
+        for name, windows in self.stages.items():
             late, rejected = beside("late", number, name), beside("rejected", number, name)
-            books[name].balance(name, rows=books[name].rows, late=late, rejected=rejected)
+            books[name].balance(name, rows=books[name].rows, late=late, rejected=rejected, windows=windows)
         self.watermarks = {name: Instant(record["watermarks"][name]) for name in self.watermarks}
         return PlayedTick(
             panes=self.captures.shown(number),
@@ -178,23 +180,26 @@ def _without_future(policy: Policy) -> Policy:
 
 
 def _move(
-    script: Sequence[ScriptedTick], flow: Flow, head: Manifest | None, heard: Iterable[Heard], places: object,
+    scripts: Mapping[str, Sequence[ScriptedTick]], flow: Flow, head: Manifest | None, heard: Iterable[Heard], places: object,
     *, now: Instant, running: Span, run: str, ending: bool,
 ) -> dict[str, SourceState]:  # fmt: skip
-    """The source after a tick: where the script says, and, where it leaves it to the policy, where that says."""
-    tick = script[0 if head is None else head.number + 1]
-    name = next(node.name for node in flow.nodes if isinstance(node, SourceNode))
-    before = (head.sources.get(name) if head else None) or SourceState()
-    if tick.watermark is not None and tick.watermark < before.watermark:
-        raise TranscriptError(
-            f"{tick.place}: the watermark goes back from {before.watermark.text} to {tick.watermark.text}.",
-            fix="Give watermarks in order; one never moves backwards.",
-        )
-    moved = before
-    if tick.decides:
-        moved = move_sources(flow, head, heard, {}, now=now, running=tick.running, run=RUN, ending=False)[name]
-    reached = moved.watermark if tick.watermark is None else max(moved.watermark, tick.watermark)
-    return {name: replace(moved, watermark=reached)}
+    """Each source after a tick: where its script says, and, where that leaves it to the policy, where that says."""
+    ticks = {name: script[0 if head is None else head.number + 1] for name, script in scripts.items()}
+    found = list(heard)
+    states = {}
+    for name, tick in ticks.items():
+        before = (head.sources.get(name) if head else None) or SourceState()
+        if tick.watermark is not None and tick.watermark < before.watermark:
+            raise TranscriptError(
+                f"{tick.place}: the watermark goes back from {before.watermark.text} to {tick.watermark.text}.",
+                fix="Give watermarks in order; one never moves backwards.",
+            )
+        moved = before
+        if tick.decides:
+            moved = move_sources(flow, head, found, {}, now=now, running=tick.running, run=RUN, ending=False)[name]
+        reached = moved.watermark if tick.watermark is None else max(moved.watermark, tick.watermark)
+        states[name] = replace(moved, watermark=reached)
+    return states
 
 
 def _left(storage: Storage, manifest: Manifest) -> _Left:

@@ -1,0 +1,1 @@
+"""Stages other than windows, in columns: a module for each."""

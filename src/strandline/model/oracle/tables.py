@@ -1,0 +1,185 @@
+"""Tables and joins with them, one change at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strandline.model.nodes import JoinTableNode, TableNode
+from strandline.model.oracle.late import late_by
+from strandline.model.oracle.living import Key
+from strandline.model.oracle.passing import Books, Outcome, in_order_of_keys
+from strandline.model.oracle.values import Row, canonical, rank, visible
+from strandline.model.panes import INSERT, RETRACT, TIME, WEIGHT
+from strandline.model.ticks import Edge
+from strandline.model.time import Instant, Span
+from strandline.model.types import Schema
+
+DELETES = ("delete", "retract")
+
+
+@dataclass(eq=False)
+class Version:
+    """A row of a table from a moment on; None is that there is none. `expires` never comes before an older version's."""
+
+    row: dict[str, Any] | None
+    time: int
+    order: Any
+    values: tuple[Any, ...]
+    expires: int | None
+
+
+class Changes:
+    """Reads the changes of a table."""
+
+    def __init__(self, key: Sequence[str], order: str, ttl: Span | None, schema: Schema) -> None:
+        self.key, self.order, self.ttl, self.schema = key, order, ttl, schema
+
+    def version(self, row: Row, before: Version | None) -> tuple[Key, Version]:
+        """The version that a change makes."""
+        values = tuple(canonical(row[name], self.schema[name]) for name in self.key)
+        plain = {name: value for name, value in visible(row).items() if name != "op"}
+        plain |= dict(zip(self.key, values, strict=True))
+        order = None if self.order == "offset" else rank(canonical(row[self.order], self.schema[self.order]))
+        expires = None
+        if self.ttl is not None:
+            expires = row[TIME] + self.ttl
+            expires = max(expires, before.expires) if before is not None and before.expires is not None else expires
+        gone = row.get("op") in DELETES
+        return tuple(map(rank, values)), Version(None if gone else plain, row[TIME], order, values, expires)
+
+    def stale(self, version: Version, before: Version | None) -> bool:
+        """Whether a newer change has come already."""
+        return before is not None and version.order is not None and version.order < before.order
+
+
+class TableOracle:
+    """The last version of each key."""
+
+    def __init__(self, node: TableNode, *, lateness: Span, schemas: Sequence[Schema]) -> None:
+        self.node = node
+        self.changes = Changes(node.key, node.order, node.ttl, schemas[0])
+        self.rows: dict[Key, Version] = {}
+
+    def tick(self, batches: Sequence[Sequence[Row]], edge: Edge, now: Instant) -> Outcome:
+        """Apply changes in the order in which they came; then what has outlived its time is gone."""
+        (rows,) = batches
+        self.rows = {key: version for key, version in self.rows.items() if not _forgotten(version, edge)}
+        shown: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        for row in rows:
+            values = tuple(canonical(row[name], self.changes.schema[name]) for name in self.node.key)
+            before = self.rows.get(tuple(map(rank, values)))
+            key, version = self.changes.version(row, before)
+            if not self.changes.stale(version, before):
+                shown += [(values, each) for each in _difference(before, version)]
+                self.rows[key] = version
+        for version in self.rows.values():
+            if version.expires is not None and version.expires <= edge.after:
+                shown += [(version.values, each) for each in _difference(version, None)]
+                version.row = None
+        return Outcome(
+            panes=in_order_of_keys(shown), late=[], rejected=[], replaced=[], watermark=edge.after,
+            books=Books(rows=len(rows), kept=len(rows), late=0, rejected=0, missed=0),
+        )  # fmt: skip
+
+
+def _forgotten(version: Version, edge: Edge) -> bool:
+    """Whether a version outlived its time before the tick: then it is forgotten with it which change was the newer."""
+    return version.expires is not None and version.expires <= edge.before
+
+
+def _difference(before: Version | None, after: Version | None) -> Iterator[dict[str, Any]]:
+    """What stood is taken back, and what stands is inserted; nothing, if that is the same."""
+    old, new = (None if version is None else version.row for version in (before, after))
+    if repr(old) == repr(new):
+        return
+    if old is not None and before is not None:
+        yield {**old, "op": RETRACT, TIME: before.time, WEIGHT: -1}
+    if new is not None and after is not None:
+        yield {**new, "op": INSERT, TIME: after.time, WEIGHT: 1}
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A row of the stream that waits for its answer."""
+
+    row: Row
+    values: tuple[Any, ...]
+    arrived: Instant
+
+
+class JoinTableOracle:
+    """All versions of each key, for ever."""
+
+    def __init__(self, node: JoinTableNode, *, lateness: Span, schemas: Sequence[Schema]) -> None:
+        self.node, self.lateness, self.schemas = node, lateness, schemas
+        self.changes = Changes(node.other_keys, node.order, node.ttl, schemas[1])
+        self.versions: dict[Key, list[Version]] = {}
+        self.waiting: list[Waiting] = []
+
+    def tick(self, batches: Sequence[Sequence[Row]], edge: Edge, now: Instant) -> Outcome:
+        """Changes first, then rows."""
+        rows, changes = batches
+        if not self.node.as_of:
+            self.versions = {key: known for key, known in self.versions.items() if not _forgotten(known[-1], edge)}
+        for row in changes:
+            self._change(row)
+        late = []
+        for row in rows:
+            if self.node.as_of and row[TIME] < edge.before - self.lateness:
+                late.append({**row, **late_by(row, edge)})
+            else:
+                values = tuple(canonical(row[name], self.schemas[0][name]) for name in self.node.keys)
+                self.waiting.append(Waiting(row, values, now))
+        ready = [each for each in self.waiting if self._is_ready(each, edge, now)]
+        self.waiting = [each for each in self.waiting if each not in ready]
+        if self.node.as_of:
+            ready.sort(key=lambda each: int(each.row[TIME]))
+        shown = [(each.values, row) for each in ready for row in self._joined(each, edge)]
+        count = len(rows) + len(changes)
+        return Outcome(
+            panes=in_order_of_keys(shown), late=late, rejected=[], replaced=[],
+            watermark=edge.after,
+            books=Books(rows=count, kept=count - len(late), late=len(late), rejected=0, missed=0),
+        )  # fmt: skip
+
+    def _change(self, row: Row) -> None:
+        values = tuple(canonical(row[name], self.schemas[1][name]) for name in self.node.other_keys)
+        known = self.versions.setdefault(tuple(map(rank, values)), [])
+        last = known[-1] if known else None
+        _, version = self.changes.version(row, None if self.node.as_of else last)
+        if self.node.as_of or not self.changes.stale(version, last):
+            known.append(version)
+
+    def _is_ready(self, each: Waiting, edge: Edge, now: Instant) -> bool:
+        if not self.node.as_of or each.row[TIME] < edge.after:
+            return True
+        return self.node.max_wait is not None and each.arrived + self.node.max_wait <= now
+
+    def _joined(self, each: Waiting, edge: Edge) -> Iterator[dict[str, Any]]:
+        """The row with that of the table, or nulls; nothing, if it must have one."""
+        found = self._found(each, edge)
+        if found is None and self.node.how == "inner":
+            return
+        ours, theirs = self.schemas
+        beside: dict[str, Any] = {}
+        for name in theirs:
+            if name not in self.node.other_keys and name != "op":
+                beside[name + self.node.suffix if name in ours else name] = None if found is None else found[name]
+        yield {**visible(each.row), **beside, TIME: each.row[TIME]}
+
+    def _found(self, each: Waiting, edge: Edge) -> dict[str, Any] | None:
+        if None in each.values:
+            return None
+        known = self.versions.get(tuple(map(rank, each.values)), [])
+        time = each.row[TIME]
+        if self.node.as_of:
+            # Of versions of one moment the one that came last counts: sorting keeps the order of arrival.
+            known = [version for version in sorted(known, key=lambda v: v.time) if version.time <= time]
+        else:
+            time = max(time, edge.before)
+        if not known:
+            return None
+        last = known[-1]
+        return None if last.expires is not None and last.expires <= time else last.row
