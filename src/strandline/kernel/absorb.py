@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.frames import changed, only, stacked, without
+from strandline.kernel.frames import changed, only, rows_at, stacked, without
 from strandline.kernel.groups import Groups
 from strandline.kernel.merge import Union, arrange_rows, combine
 from strandline.kernel.order import arrange
@@ -53,4 +53,4 @@ def _merge_windows(plan: Plan, both: pl.DataFrame, edge: Edge) -> tuple[pl.DataF
     )
     # A living window stands before what came for it, and the one that goes on before all others.
     ranked = np.lexsort((both["__new"].to_numpy()[order], ~same[order], groups.ids))
-    return both[order[ranked]], groups, union
+    return rows_at(both, order[ranked]), groups, union

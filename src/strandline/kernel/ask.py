@@ -10,7 +10,7 @@ import polars as pl
 
 from strandline.kernel.absorb import absorb
 from strandline.kernel.fire import Fired, fire, no_panes
-from strandline.kernel.frames import changed, kept, stacked, without
+from strandline.kernel.frames import changed, kept, rows_at, stacked, without
 from strandline.kernel.keys import KEY
 from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import Plan
@@ -58,7 +58,7 @@ def _put_back(table: pl.DataFrame, asked: pl.DataFrame, mask: Mask) -> pl.DataFr
     if mask.all():
         return asked
     order = np.argsort(np.concatenate([np.flatnonzero(~mask), np.flatnonzero(mask)]))
-    return stacked([kept(table, ~mask), asked])[order]
+    return rows_at(stacked([kept(table, ~mask), asked]), order)
 
 
 def placed(fired: Fired, *, step: int = NOT_YET) -> pl.DataFrame:
@@ -107,6 +107,6 @@ def in_order(plan: Plan, parts: list[pl.DataFrame]) -> pl.DataFrame:
         return without(panes, hidden)
     if plan.one_window_per_slice and (panes["__step"] == NOT_YET).all() and (panes["__rank"] == 1).all():
         # Windows come one slice after the other, each sorted by hash: runs that a stable sort has only to merge.
-        return without(panes, hidden)[np.argsort(hashes, kind="stable")]
+        return rows_at(without(panes, hidden), np.argsort(hashes, kind="stable"))
     by = ["__hash", *plan.stage.keys, "__step", "__start", "__end", "__rank"]
     return without(panes.sort(by, maintain_order=True, nulls_last=False), hidden)

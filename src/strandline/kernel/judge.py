@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.frames import framed, kept, only, stacked
+from strandline.kernel.frames import framed, kept, only, rows_at, stacked
 from strandline.kernel.keys import hashed_keys
 from strandline.kernel.plan import Plan
 from strandline.kernel.preaggregate import Books, Partials, fold_pieces, late_rows
@@ -58,7 +58,7 @@ def _merged_windows(
     """The window that each raw event's window becomes among all of its key's."""
     window = ["hash", *plan.keys, "window_start", "window_end"]
     keys, hashes = hashed_keys(plan.stage.keys, raw)
-    own = keys[assigned.row].get_columns() if keys.width else []
+    own = rows_at(keys, assigned.row).get_columns() if keys.width else []
     mine = framed({
         "hash": hashes[assigned.row], **{key.name: key for key in own},
         "window_start": assigned.start, "window_end": assigned.end,

@@ -12,7 +12,7 @@ import polars as pl
 
 from strandline.kernel.folds import state_columns
 from strandline.kernel.folds.lists import list_lengths, to_lists
-from strandline.kernel.frames import constant, framed, kept, only
+from strandline.kernel.frames import constant, framed, kept, only, rows_at
 from strandline.kernel.groups import Groups
 from strandline.kernel.order import arrange
 from strandline.kernel.plan import GONE, PARTIAL, WHOLE, Plan
@@ -38,7 +38,7 @@ def arrange_rows(plan: Plan, table: pl.DataFrame) -> tuple[pl.DataFrame, Groups]
     start, end = table["window_start"].to_numpy(), table["window_end"].to_numpy()
     windows = () if plan.one_window_per_slice else (start, end)
     order, groups = arrange(only(table, plan.keys), plan.slices(end), table["hash"].to_numpy(), *windows)
-    return table[order], groups
+    return rows_at(table, order), groups
 
 
 def newest(plan: Plan, table: pl.DataFrame) -> tuple[pl.DataFrame, Groups]:
@@ -82,7 +82,7 @@ def _firsts(plan: Plan, table: pl.DataFrame, groups: Groups) -> pl.DataFrame:
     """Of each group the first row, with those of its columns that are taken from there."""
     first = [name for name, column in plan.columns.items() if column.rule == "first"]
     rows = only(table, ["hash", *plan.keys, "window_start", "window_end", *first])
-    return rows if groups.all_single else rows[groups.starts]
+    return rows if groups.all_single else rows_at(rows, groups.starts)
 
 
 def _plain_columns(

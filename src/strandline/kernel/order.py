@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from strandline.kernel.frames import rows_at
 from strandline.kernel.groups import Groups
 
 Array = npt.NDArray[Any]
@@ -85,7 +86,7 @@ def collide(frame: pl.DataFrame, order: Array, hashes: Array) -> bool:
     same = np.flatnonzero(ordered[1:] == ordered[:-1])
     if not len(same):
         return False
-    both = frame[np.concatenate([order[same], order[same + 1]])]
+    both = rows_at(frame, np.concatenate([order[same], order[same + 1]]))
     return not both[: len(same)].equals(both[len(same) :])
 
 

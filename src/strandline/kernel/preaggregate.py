@@ -16,7 +16,7 @@ import polars as pl
 
 from strandline.kernel.expressions import evaluate_columns
 from strandline.kernel.folds import state_columns
-from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only
+from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, rows_at
 from strandline.kernel.groups import Groups
 from strandline.kernel.keys import hashed_keys
 from strandline.kernel.merge import arrange_rows
@@ -141,7 +141,7 @@ def fold_rows(
 ) -> pl.DataFrame:
     """One partial per (round, key, window) of these (row, window) pairs, in canonical order."""
     if not _everyone(row, rows.height):
-        rows, times = rows[row], times[row]
+        rows, times = rows_at(rows, row), times[row]
     keys, hashes = hashed_keys(plan.stage.keys, rows)
     rounds = _rounds(plan, keys, hashes, row)
     slices = rounds if plan.exact else plan.slices(end)
@@ -161,7 +161,7 @@ def _everyone(row: Array, count: int) -> bool:
 def _with_keys(
     plan: Plan, found: dict[str, Any], keys: pl.DataFrame, hashes: Array, firsts: Array, rounds: Array
 ) -> pl.DataFrame:
-    own = keys[firsts].get_columns() if keys.width else []
+    own = rows_at(keys, firsts).get_columns() if keys.width else []
     found |= {"hash": hashes[firsts], **{key.name: key for key in own}, "round": rounds}
     return framed(found, _no_partials(plan).schema)
 
@@ -178,7 +178,8 @@ def _fold_groups(
 ) -> dict[str, Any]:
     """The columns of one partial per group, but for its key."""
     # The time too, which every row has: where nothing else is read (a count alone), rows must still be rows.
-    rows, times = only(rows, (c for c in rows.columns if c == TIME or c in plan.reads))[order], times[order]
+    rows = rows_at(only(rows, (c for c in rows.columns if c == TIME or c in plan.reads)), order)
+    times = times[order]
     start, end = window
     found: dict[str, Any] = {"window_start": start, "window_end": end, "kind": np.full(groups.count, PARTIAL, np.uint8)}
     found |= _own_columns(plan, rows, times, groups, end, edge, now)
@@ -235,7 +236,7 @@ def _expand(plan: Plan, table: pl.DataFrame, edge: Edge) -> pl.DataFrame:
     book: dict[str, Any] = {"window_start": start, "window_end": end}
     if plan.trigger.column("ended") in plan.columns:
         born(plan.trigger, book, end, edge.before)
-    expanded = changed(table[row], book)
+    expanded = changed(rows_at(table, row), book)
     return expanded if plan.exact else arrange_rows(plan, expanded)[0]
 
 
@@ -262,7 +263,7 @@ def fold_pieces(
     if plan.exact or not len(row):
         return fold_rows(plan, rows, times, row, start, end, edge, now)
     if not _everyone(row, rows.height):
-        rows, times = rows[row], times[row]
+        rows, times = rows_at(rows, row), times[row]
     keys, hashes = hashed_keys(plan.stage.keys, rows)
     found = stretches(keys, hashes, start, end, inclusive=plan.inclusive)
     columns = _fold_groups(plan, rows, times, found.order, found.groups, (found.start, found.end), edge, now)
@@ -290,7 +291,9 @@ def late_rows(
     who = row[groups.starts]
     elsewhere = groups.lengths < counts[who]
     late_by = pl.Series(int(edge.before) - times[who]).cast(pl.Duration("us"))
-    late = changed(only(rows, [*plan.inputs, TIME])[who], {"missed": lists, "late_by": late_by, "kept": elsewhere})
+    late = changed(
+        rows_at(only(rows, [*plan.inputs, TIME]), who), {"missed": lists, "late_by": late_by, "kept": elsewhere}
+    )
     return late, Books(late=int((~elsewhere).sum()), missed=len(row))
 
 

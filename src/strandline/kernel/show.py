@@ -11,7 +11,7 @@ import polars as pl
 
 from strandline.kernel.folds import Fold, state_columns
 from strandline.kernel.folds.lists import list_lengths, to_lists
-from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only
+from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, rows_at
 from strandline.kernel.keys import KEY
 from strandline.kernel.plan import Plan, once_per_plan
 from strandline.kernel.schema import polars_type
@@ -110,7 +110,7 @@ def retractions(plan: Plan, table: pl.DataFrame, shown: Shown) -> pl.DataFrame:
     """What the windows had shown, repeated exactly to withdraw it; `__owner` is the row whose firing withdraws it."""
     owner, withdrawn = on_show(table["shown"], shown.retract)
     order = np.lexsort([withdrawn[name].to_numpy() for name in ("window_end", "window_start")] + [owner])
-    rows, owner = withdrawn[order], owner[order]
+    rows, owner = rows_at(withdrawn, order), owner[order]
     found = _keys(plan, table, owner)
     found |= {each.name: each for each in rows.get_columns()}
     return changed(_panes(plan, found, RETRACT), {"__owner": owner})
@@ -120,7 +120,7 @@ def _keys(plan: Plan, table: pl.DataFrame, rows: Array) -> dict[str, Any]:
     """The keys of these rows, as panes name them."""
     if not plan.keys:
         return {}
-    keys = only(table, plan.keys)[rows]
+    keys = rows_at(only(table, plan.keys), rows)
     return {key: keys[KEY + key] for key in plan.stage.keys}
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.advance import Advanced
-from strandline.kernel.frames import changed, framed, kept, no_rows, only, stacked, without
+from strandline.kernel.frames import changed, framed, kept, no_rows, only, rows_at, stacked, without
 from strandline.kernel.keys import key_columns
 from strandline.kernel.operators.plan import HASH, Mask, OperatorPlan, Taken, late_by, no_windows
 from strandline.kernel.operators.ranges import ranges
@@ -85,7 +85,7 @@ class DedupePlan(OperatorPlan):
             ids[old], times[mine[old]], ids[new][by_arrival], times[mine[new]][by_arrival], self.within
         )
         chosen = order[passes & (order >= known)] - known
-        passed = rows[chosen]
+        passed = rows_at(rows, chosen)
         start = passed[TIME].to_numpy()
         keys = key_columns(self.keys[0], passed)
         remembered: dict[str, Any] = {

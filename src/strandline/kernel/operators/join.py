@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.kernel.advance import Advanced
-from strandline.kernel.frames import changed, constant, framed, kept, only, stacked
+from strandline.kernel.frames import changed, constant, framed, kept, only, rows_at, stacked
 from strandline.kernel.keys import KEY, key_columns
 from strandline.kernel.operators.places import Places
 from strandline.kernel.operators.plan import HASH, Mask, OperatorPlan, Taken, late_by, no_windows
@@ -239,7 +239,7 @@ class _Meeting:
         order, _ = arrange(
             keys, np.zeros(table.height, np.int64), table["hash"].to_numpy(), *windows, table["window_start"].to_numpy()
         )
-        self.table, self.new = table[order], new[order]
+        self.table, self.new = rows_at(table, order), new[order]
         self.times = self.table["window_start"].to_numpy()
         self.keys = _ids_of_keys(self.table, plan)
         self.groups = self.keys if plan.windows is None else _within_keys(self.keys, self.table[WINDOW[0]].to_numpy())
@@ -315,7 +315,7 @@ class _Meeting:
         place = framed(
             {"__group": self.groups[rights], "__time": self.times[rights], "__place": np.arange(len(rights))}
         )
-        sorted_rows = place.hstack(self.table[rights].select(scalar)).sort(
+        sorted_rows = place.hstack(rows_at(self.table, rights).select(scalar)).sort(
             "__group", "__time", *scalar, "__place", nulls_last=False
         )
         return np.asarray(rights[sorted_rows["__place"].to_numpy()])

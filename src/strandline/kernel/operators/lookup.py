@@ -12,7 +12,7 @@ import polars as pl
 
 from strandline.errors import DataError
 from strandline.kernel.advance import Advanced
-from strandline.kernel.frames import changed, kept, no_rows, without
+from strandline.kernel.frames import changed, kept, no_rows, rows_at, without
 from strandline.kernel.keys import hashed_keys, key_columns
 from strandline.kernel.operators.plan import HASH, OperatorPlan, Taken, no_windows
 from strandline.kernel.order import arrange
@@ -75,7 +75,7 @@ class LookupPlan(OperatorPlan):
         order, _ = arrange(key_columns(self.keys[0], rows), np.zeros(rows.height, np.int64), rows[HASH].to_numpy())
         which = which[order]
         failed = np.array([isinstance(answer, Failed) for answer in answers], np.bool_)[which]
-        ordered = without(rows[order], [HASH])
+        ordered = without(rows_at(rows, order), [HASH])
         passed, aside = kept(ordered, ~failed), kept(ordered, failed)
         reasons = [answer.reason if isinstance(answer, Failed) else None for answer in answers]
         return Advanced(
@@ -91,7 +91,7 @@ class LookupPlan(OperatorPlan):
         order, groups = arrange(keys, np.zeros(rows.height, np.int64), hashes)
         which = np.empty(rows.height, np.int64)
         which[order] = groups.ids
-        distinct = [*python_rows(keys[order[groups.starts]], keys.columns)] if rows.height else []
+        distinct = [*python_rows(rows_at(keys, order[groups.starts]), keys.columns)] if rows.height else []
         answers = iter(self._asked([key for key in distinct if None not in key], now))
         nothing = dict.fromkeys(self.node.output)
         return [nothing if None in key else next(answers) for key in distinct], which

@@ -15,7 +15,7 @@ from strandline.kernel.due import DueIndex
 from strandline.kernel.expressions import evaluate_columns
 from strandline.kernel.folds import Fold, compile_fold
 from strandline.kernel.folds.fold import place
-from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, stacked, without
+from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, rows_at, stacked, without
 from strandline.kernel.groups import Groups
 from strandline.kernel.keys import key_columns
 from strandline.kernel.operators.plan import HASH, Mask, OperatorPlan, Taken, late_by, no_windows
@@ -196,7 +196,9 @@ class _Look:
                 which, looked_at = which[others], looked_at[others]
             groups = Groups.of_ids(which)
             parts = (
-                fold.fold(self.rows[looked_at], self.times[looked_at], None, groups) if len(which) else fold.empty(0)
+                fold.fold(rows_at(self.rows, looked_at), self.times[looked_at], None, groups)
+                if len(which)
+                else fold.empty(0)
             )
             present = which[groups.starts]
             found[name] = fold.show(place(parts, present, len(targets), fold.empty(1))).alias(name)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.frames import changed, framed, kept, no_rows, only, stacked
+from strandline.kernel.frames import changed, framed, kept, no_rows, only, rows_at, stacked
 from strandline.kernel.keys import KEY, hashed_keys
 from strandline.kernel.operators.places import Places
 from strandline.kernel.order import arrange, sorted_unique
@@ -170,7 +170,7 @@ class OperatorPlan(ABC):
         order, _ = arrange(
             only(rows, self.key_schema), slices, rows["hash"].to_numpy(), rows["window_start"].to_numpy()
         )
-        return rows[order]
+        return rows_at(rows, order)
 
     def living(self, state: State, hashes: Array, after: int) -> pl.DataFrame:
         """The rows of the state with these hashes that live past a watermark, from the oldest to the youngest."""

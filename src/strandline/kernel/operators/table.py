@@ -12,7 +12,7 @@ import polars as pl
 
 from strandline.kernel.advance import Advanced
 from strandline.kernel.due import DueIndex
-from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, stacked
+from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, rows_at, stacked
 from strandline.kernel.keys import KEY, key_columns
 from strandline.kernel.operators.plan import HASH, Mask, OperatorPlan, Taken, no_windows
 from strandline.kernel.operators.turn import FOR_EVER, entries
@@ -108,7 +108,7 @@ class KeepsVersions(OperatorPlan):
         order, groups = arrange(
             only(table, self.key_schema), np.zeros(table.height, np.int64), table["hash"].to_numpy()
         )
-        return table[order], groups.ids
+        return rows_at(table, order), groups.ids
 
     def filled(self, columns: dict[str, Any], count: int) -> pl.DataFrame:
         """State rows of these columns; the others are null."""
@@ -203,7 +203,7 @@ class TablePlan(KeepsVersions):
         )
         order = np.lexsort((step, at))
         which, step = which[order], step[order]
-        picked, retracts = table[which], step != 1
+        picked, retracts = rows_at(table, which), step != 1
         columns: dict[str, Any] = {}
         for name in self.inputs[0]:
             if name != OP:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.errors import DataError, did_you_mean
-from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, stacked
+from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, rows_at, stacked
 from strandline.kernel.keys import KEY
 from strandline.kernel.operators.join import NOBODY, gathered
 from strandline.kernel.operators.plan import Mask
@@ -119,7 +119,7 @@ class TableTurn:
         met = latest > -FOR_EVER  # of a key whose hash alone was asked for no event came
         firsts, latest = firsts[met], latest[met]
         words = np.where(firsts < known, firsts, NOBODY)
-        mine = table[firsts]
+        mine = rows_at(table, firsts)
         self.given, after, places = self.bench.run(
             self._events(order[order >= known] - known), self._state(mine, words)
         )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from strandline.errors import DataError, DescriptionError
-from strandline.kernel.frames import constant, framed, kept, only, stacked
+from strandline.kernel.frames import constant, framed, kept, only, rows_at, stacked
 from strandline.kernel.groups import Groups
 from strandline.kernel.order import arrange
 from strandline.kernel.schema import polars_type
@@ -99,7 +99,7 @@ class Turn:
         # What is handed over is made on the way: to hold the rows of a great tick as Python values costs more than time.
         states, events = self._states(order[~came]), self._events(order[came] - self.known)
         names = list(self.plan.keys[0])
-        values = python_rows(self.table[firsts], keys.columns)
+        values = python_rows(rows_at(self.table, firsts), keys.columns)
         for row, there, count, key in zip(
             firsts.tolist(), known.tolist(), (groups.lengths - known).tolist(), values, strict=True
         ):
