@@ -1,173 +1,26 @@
 """Strandline: a stream processor in Python on Spark.
 
 What is computed, where in event time, when in processing time, and how refinements relate, answered exactly.
-Importing this starts no JVM and does not import pyspark.
+Importing this starts no JVM and does not import pyspark. What it offers stands in `surface`, which is loaded when a
+name is first asked for: the processes that Spark starts import parts of this package, and should wait for no others.
 """
 
-from strandline.clients.registry import Registry
-from strandline.connectors import Database, Delta, Files, Http, Kafka, Redis
-from strandline.errors import (
-    CheckFailed,
-    DataError,
-    DescriptionError,
-    ExpressionError,
-    MissingFile,
-    OwnershipError,
-    RunError,
-    SinkError,
-    StateError,
-    StorageError,
-    StrandlineError,
-    TranscriptError,
-)
-from strandline.model.aggregates import (
-    Aggregate,
-    ApproxDistinct,
-    Collect,
-    Count,
-    Distinct,
-    Ewma,
-    First,
-    Last,
-    Max,
-    Mean,
-    Merge,
-    Min,
-    Quantile,
-    StdDev,
-    Sum,
-    TopK,
-    Variance,
-)
-from strandline.model.flow import Arrival, Keyed, Stage, Stream, Table
-from strandline.model.intervals import After, Around, Before, Between
-from strandline.model.lookups import BatchLookup, Cache, Lookup
-from strandline.model.patterns import absent, next, sequence, step  # noqa: A004 - sl.next
-from strandline.model.process import TTL, List, Map, Process, Running, TableProcess, Timer, Value
-from strandline.model.secrets import Secret
-from strandline.model.time import Instant, Span
-from strandline.model.triggers import (
-    AfterAll,
-    AfterAny,
-    AfterClose,
-    AfterCount,
-    AfterEach,
-    AfterProcessingTime,
-    AfterWatermark,
-    Never,
-    OnEvent,
-    OrFinally,
-    Repeatedly,
-    When,
-)
-from strandline.model.types import Schema
-from strandline.model.watermarks import Bounded, FromSource, Monotonic, Percentile, Policy
-from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session, Tumbling
-from strandline.running import Flow, Run
-from strandline.sinks.console import ConsoleSink as Console
-from strandline.sinks.foreach import ForeachTick
-from strandline.sinks.memory import MemorySink as Memory
-from strandline.sources.dataframe import DataFrameSource
-from strandline.sources.generator import Generator
-from strandline.sources.rows import Rows
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from strandline.surface import *  # noqa: F403 - the names stand once, in its __all__
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "TTL",
-    "After",
-    "AfterAll",
-    "AfterAny",
-    "AfterClose",
-    "AfterCount",
-    "AfterEach",
-    "AfterProcessingTime",
-    "AfterWatermark",
-    "Aggregate",
-    "ApproxDistinct",
-    "Around",
-    "Arrival",
-    "BatchLookup",
-    "Before",
-    "Between",
-    "Bounded",
-    "Cache",
-    "CheckFailed",
-    "Collect",
-    "Console",
-    "Count",
-    "CustomWindow",
-    "DataError",
-    "DataFrameSource",
-    "Database",
-    "Delta",
-    "DescriptionError",
-    "Distinct",
-    "Ewma",
-    "ExpressionError",
-    "Files",
-    "First",
-    "Flow",
-    "ForeachTick",
-    "FromSource",
-    "Generator",
-    "Global",
-    "Hopping",
-    "Http",
-    "Instant",
-    "Kafka",
-    "Keyed",
-    "Last",
-    "List",
-    "Lookup",
-    "Map",
-    "Max",
-    "Mean",
-    "Memory",
-    "Merge",
-    "Min",
-    "MissingFile",
-    "Monotonic",
-    "Never",
-    "OnEvent",
-    "OrFinally",
-    "OwnershipError",
-    "Percentile",
-    "Policy",
-    "Process",
-    "Quantile",
-    "Redis",
-    "Registry",
-    "Repeatedly",
-    "Rows",
-    "Run",
-    "RunError",
-    "Running",
-    "SameWindow",
-    "Schema",
-    "Secret",
-    "Session",
-    "SinkError",
-    "Span",
-    "Stage",
-    "StateError",
-    "StdDev",
-    "StorageError",
-    "StrandlineError",
-    "Stream",
-    "Sum",
-    "Table",
-    "TableProcess",
-    "Timer",
-    "TopK",
-    "TranscriptError",
-    "Tumbling",
-    "Value",
-    "Variance",
-    "When",
-    "__version__",
-    "absent",
-    "next",
-    "sequence",
-    "step",
-]
+
+def __getattr__(name: str) -> Any:
+    surface = import_module("strandline.surface")  # `from strandline import surface` would ask here for it
+    if name != "__all__" and name not in surface.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=surface)
+    globals()[name] = value = getattr(surface, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*import_module("strandline.surface").__all__, "__version__"]

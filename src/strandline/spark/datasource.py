@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from strandline.sources.contract import Limit
-    from strandline.spark.program import Work
+    from strandline.sources.contract import Limit, Reader
 
 FORMAT: Final = "strandline"
 MESSAGES: Final = "meta string, data binary"
@@ -31,7 +30,10 @@ CONTEXT: Final = "strandline.context"
 
 
 class StrandlineSource(DataSource):
-    """All that a flow reads by its own means. Options: `program`, `limits` (a file that the driver replaces), `tasks`."""
+    """All that a flow reads by its own means.
+
+    Options: `readers`, for who plans; `program`, for who reads; `limits` (a file that the driver replaces); `tasks`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -44,25 +46,26 @@ class StrandlineSource(DataSource):
 
     def streamReader(self, schema: StructType) -> StrandlineReader:  # noqa: N802 - Spark's name
         """The reader that plans ticks and reads their parts."""
-        return StrandlineReader(self.options["program"], self.options["limits"], int(self.options["tasks"]))
+        given = self.options
+        return StrandlineReader(given["readers"], given["program"], given["limits"], int(given["tasks"]))
 
 
 class StrandlineReader(DataSourceStreamReader):
     """Plans in a process beside the driver; reads in workers."""
 
-    def __init__(self, program: str, limits: str, tasks: int) -> None:
-        self.program, self.limits, self.tasks = program, limits, tasks
+    def __init__(self, planned: str, program: str, limits: str, tasks: int) -> None:
+        self.planned, self.program, self.limits, self.tasks = planned, program, limits, tasks
 
     @property
-    def work(self) -> Work:
-        """The flow's program in this process."""
-        from strandline.spark.program import work_of
+    def readers(self) -> Mapping[str, Reader]:
+        """The flow's readers in this process."""
+        from strandline.spark.texts import readers_of
 
-        return work_of(self.program)
+        return readers_of(self.planned)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Before everything."""
-        return {"now": 0, "sources": {name: reader.first() for name, reader in self.work.program.readers.items()}}
+        return {"now": 0, "sources": {name: reader.first() for name, reader in self.readers.items()}}
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far the next tick goes. Processing time never stands still and never goes back, whatever the clock does."""
@@ -73,13 +76,13 @@ class StrandlineReader(DataSourceStreamReader):
         limits = read_limits(self.limits)
         sources = {
             name: reader.latest(start["sources"].get(name) or reader.first(), limits.get(name, Limit()), now=now)
-            for name, reader in self.work.program.readers.items()
+            for name, reader in self.readers.items()
         }
         return {"now": self._told(sources, now), "sources": sources}
 
     def _told(self, sources: Mapping[str, Any], now: int) -> int:
         """The time that a source itself tells, as those of tests do; else the clock's."""
-        for name, reader in self.work.program.readers.items():
+        for name, reader in self.readers.items():
             if hasattr(reader, "now"):
                 return int(reader.now(sources[name]))
         return now
@@ -87,7 +90,7 @@ class StrandlineReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The parts of the tick, over all sources."""
         found = []
-        for place, (name, reader) in enumerate(self.work.program.readers.items()):
+        for place, (name, reader) in enumerate(self.readers.items()):
             if name in end["sources"]:
                 parts = reader.parts(start["sources"].get(name) or reader.first(), end["sources"][name], self.tasks)
                 found += [InputPartition((name, part, (place, at))) for at, part in enumerate(parts)]
@@ -98,13 +101,14 @@ class StrandlineReader(DataSourceStreamReader):
         from pyspark import TaskContext
 
         from strandline.spark.parcels import batches
+        from strandline.spark.program import work_of
         from strandline.spark.reading import Context, read_part
 
         source, part, order = partition.value
         task = TaskContext.get()
         assert task is not None, "Spark reads parts in tasks"
         context = Context.from_text(str(task.getLocalProperty(CONTEXT)))
-        return batches(read_part(self.work, source, part, order, context))
+        return batches(read_part(work_of(self.program), source, self.readers[source], part, order, context))
 
 
 def read_limits(path: str) -> dict[str, Limit]:

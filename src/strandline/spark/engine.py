@@ -23,6 +23,7 @@ from strandline.model.nodes import SinkNode, Stateful, TransformNode, origin_of
 from strandline.model.partitions import SourceState
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant, Span
+from strandline.sources.contract import Reader
 from strandline.spark import clock
 from strandline.spark.checkpoint import frame_offsets_of, offsets_of
 from strandline.spark.datasource import CONTEXT
@@ -30,9 +31,10 @@ from strandline.spark.hops import Message, messages, step_shares, through_transf
 from strandline.spark.outputs import frame_bytes, joint_digest, write_output
 from strandline.spark.parcels import Parcel
 from strandline.spark.points import reach
-from strandline.spark.program import Program, Work
+from strandline.spark.program import Work, program_of
 from strandline.spark.reading import Context, Heard
 from strandline.spark.stepping import Hot, Receipt, Step, hottest_of, step, touched
+from strandline.spark.texts import to_text
 from strandline.spark.ticking import Places, caught_up, edge_before, edges_before, move_sources
 from strandline.store.joining import record_of
 from strandline.store.manifests import Manifest
@@ -87,8 +89,7 @@ class Engine:
 
     spark: SparkSession
     flow: Flow
-    program: Program
-    text: str
+    readers: Mapping[str, Reader]
     storage: Storage
     run: str
     incarnation: str
@@ -99,9 +100,11 @@ class Engine:
     move: Callable[..., dict[str, SourceState]] = move_sources
     endless: bool = False  # a play goes on behind the end of time
     work: Work = field(init=False)
+    text: str = field(init=False)  # the program, as tasks get it
 
     def __post_init__(self) -> None:
-        self.work = Work(self.program)
+        program = program_of(self.flow)
+        self.work, self.text = Work(program), to_text(program)
 
     def make(
         self,
@@ -140,8 +143,8 @@ class Engine:
 
     def places(self, offsets: Mapping[str, Any]) -> Places:
         """Where each source's partitions stand."""
-        readers = self.program.readers
-        return {n: readers[n].places(offset) for n, offset in offsets["sources"].items() if n in readers}
+        told = offsets["sources"].items()
+        return {n: self.readers[n].places(offset) for n, offset in told if n in self.readers}
 
     def _begin(self, head: Manifest | None, now: Instant) -> Made:
         number, edges = 0 if head is None else head.number + 1, edges_before(self.flow, head)

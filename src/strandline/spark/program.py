@@ -5,15 +5,13 @@ Nodes go by their place in `flow.nodes`, which is the same in every process.
 
 from __future__ import annotations
 
-import base64
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import polars as pl
-from pyspark import cloudpickle
 
 from strandline.kernel.changes import OP, changes
 from strandline.kernel.operators.plan import AnyPlan
@@ -38,7 +36,8 @@ from strandline.model.sinks import names_since
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
-from strandline.sources.contract import ReadableSource, Reader
+from strandline.sources.contract import ReadableSource
+from strandline.spark.texts import from_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +60,9 @@ class Elsewhere:
         raise AssertionError("a sink is prepared by the driver")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """A flow without what cannot or need not travel, and the readers of its own sources by name."""
-
-    flow: Flow
-    readers: Mapping[str, Reader]
-
-    def to_text(self) -> str:
-        """The program as text, which Spark's options carry. Users' classes travel by value."""
-        return base64.b64encode(cloudpickle.dumps(self)).decode()  # type: ignore[no-untyped-call]
-
-
-def program_of(flow: Flow, readers: Mapping[str, Reader]) -> Program:
-    """The program of a resolved flow."""
-    return Program(flow=rebuild(_plain(flow), _bare), readers=dict(readers))
+def program_of(flow: Flow) -> Flow:
+    """The flow without what cannot or need not travel. The readers of its own sources travel apart."""
+    return rebuild(_plain(flow), _bare)
 
 
 def own_sources(flow: Flow) -> dict[str, ReadableSource]:
@@ -120,7 +107,7 @@ class Outgoing:
 class Work:
     """A program opened in this process: plans are compiled once."""
 
-    program: Program
+    flow: Flow
     plans: dict[int, AnyPlan] = field(default_factory=dict)
     children: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """Of each node those that take its rows, and at which of their ports."""
@@ -134,7 +121,7 @@ class Work:
     @property
     def nodes(self) -> list[AnyNode]:
         """The flow's nodes, each behind those it comes from."""
-        return self.program.flow.nodes
+        return self.flow.nodes
 
     @property
     def sinks(self) -> dict[int, str]:
@@ -146,7 +133,7 @@ class Work:
         if place not in self.plans:
             stage = self.nodes[place]
             assert isinstance(stage, Stateful)
-            self.plans[place] = plan_of(self.program.flow, stage, asker_of)
+            self.plans[place] = plan_of(self.flow, stage, asker_of)
         return self.plans[place]
 
     def place_of(self, source: str) -> int:
@@ -205,7 +192,7 @@ def _as_named(replaced: pl.DataFrame | None, node: SinkNode) -> pl.DataFrame | N
 @lru_cache(maxsize=8)
 def work_of(text: str) -> Work:
     """The program in a text, opened once in this process, which is a worker of Spark's."""
-    work = Work(cloudpickle.loads(base64.b64decode(text)))
+    work = Work(from_text(text))
     # Between two tasks Spark has a worker collect garbage. What is imported and opened by now stays: to look through it
     # each time took longer than many a task.
     gc.freeze()

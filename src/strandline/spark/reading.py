@@ -19,7 +19,7 @@ from strandline.model.panes import RAW, TIME
 from strandline.model.partitions import PartitionStats, gather, too_far
 from strandline.model.time import Instant
 from strandline.model.types import Type
-from strandline.sources.contract import Piece
+from strandline.sources.contract import Piece, Reader
 from strandline.spark.program import Outgoing, Work
 from strandline.spark.sending import send
 from strandline.store.storage import storage_at
@@ -87,11 +87,10 @@ class Heard:
 
 
 def read_part(
-    work: Work, source: str, part: Any, order: tuple[int, ...], context: Context
+    work: Work, source: str, reader: Reader, part: Any, order: tuple[int, ...], context: Context
 ) -> Iterator[tuple[str, bytes]]:
     """Read a part of one of our own sources: rows of messages for the driver."""
-    pieces = work.program.readers[source].read(part)
-    yield from take_in(work, source, pieces, order, context)
+    yield from take_in(work, source, reader.read(part), order, context)
 
 
 def take_in(

@@ -42,9 +42,10 @@ from strandline.spark.engine import Engine, Pending
 from strandline.spark.failures import told_by
 from strandline.spark.hops import from_dataframe
 from strandline.spark.points import reach
-from strandline.spark.program import frame_sources, own_sources, program_of
+from strandline.spark.program import frame_sources, own_sources
 from strandline.spark.publishing import Publishing, prepare
 from strandline.spark.session import active_as_before, java_ends
+from strandline.spark.texts import to_text
 from strandline.store.cleanup import clean
 from strandline.store.journal import forget_records, write_record
 from strandline.store.layout import source_folder
@@ -101,10 +102,9 @@ class Driver:
             name: source.reader(storage.within(source_folder(name))) for name, source in own_sources(flow).items()
         }
         require_same_kinds(readers, self.head.spark if self.head else None)
-        program = program_of(flow, readers)
         self.engine = Engine(
-            spark=spark, flow=flow, program=program, text=program.to_text(), storage=storage, run=uuid.uuid4().hex,
-            incarnation=incarnation, tasks=spark.sparkContext.defaultParallelism, started=clock.elapsed(),
+            spark=spark, flow=flow, readers=readers, storage=storage, run=uuid.uuid4().hex, incarnation=incarnation,
+            tasks=spark.sparkContext.defaultParallelism, started=clock.elapsed(),
         )  # fmt: skip
         self.publishing: Publishing = prepare(
             flow,
@@ -196,10 +196,10 @@ class Driver:
             self.ticking.release()
 
     def _start(self, checkpoint: Checkpoint) -> StreamingQuery:
-        reader = self.spark.readStream.format(FORMAT).option("program", self.engine.text)
-        frame = (
-            reader.option("limits", str(self.control / "limits.json")).option("tasks", str(self.engine.tasks)).load()
-        )
+        frame = self.spark.readStream.format(FORMAT).options(
+            readers=to_text(self.engine.readers), program=self.engine.text,
+            limits=str(self.control / "limits.json"), tasks=str(self.engine.tasks),
+        ).load()  # fmt: skip
         for node in frame_sources(self.flow):
             rows = node.source.build(self.spark)  # type: ignore[attr-defined]
             frame = frame.unionAll(from_dataframe(rows, self.flow, self.engine.text, node))
@@ -297,7 +297,7 @@ class Driver:
     def _limit(self) -> None:
         rows = self.options.max_rows_per_tick or self.admission.limit
         limit = Limit(rows=rows, bytes=self.options.max_bytes_per_tick)
-        write_limits(str(self.control / "limits.json"), dict.fromkeys(self.engine.program.readers, limit))
+        write_limits(str(self.control / "limits.json"), dict.fromkeys(self.engine.readers, limit))
 
     def _spark_folder(self) -> Path:
         """Where Spark keeps its own: beside the state if that is here, for what its own sources remember."""

@@ -29,6 +29,6 @@ def _packed(work: Work, target: int, found: Sequence[Outgoing], tasks: int) -> l
     inputs = [each.found for each in found if each.found is not None]
     if inputs:
         plan = work.plan(target)
-        return pack_input(plan, target, united(plan, inputs), shares(work.program.flow.buckets, tasks))
+        return pack_input(plan, target, united(plan, inputs), shares(work.flow.buckets, tasks))
     rows = pl.concat([each.rows for each in found if each.rows is not None])
     return [pack(target, [rows])] if rows.height else []
