@@ -37,7 +37,7 @@ def features(asked: dict[str, str], emit: Any, include_current: bool) -> Stage:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("emit", ["arrival", "watermark"])
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(40))
 @given(asked=chosen, include_current=st.booleans(), steps=days(), spread=st.sampled_from(((64, 1), (1, 1), (16, 3))))
 def test_kernel_and_oracle_agree_on_features(
     emit: str, asked: dict[str, str], include_current: bool, steps: tuple[Step, ...], spread: tuple[int, int]
@@ -64,7 +64,7 @@ def _standing(played: Any) -> Counter[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20))
 @given(asked=chosen, include_current=st.booleans(), steps=days())
 def test_what_stands_in_the_end_does_not_depend_on_cuts_nor_on_waiting(
     asked: dict[str, str], include_current: bool, steps: tuple[Step, ...]

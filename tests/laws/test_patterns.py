@@ -63,7 +63,7 @@ def direct(draw: st.DrawFn) -> tuple[Pattern, str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50))
 @given(direct(), words)
 def test_steps_in_a_row_are_what_a_regular_expression_finds(drawn: tuple[Pattern, str], word: str) -> None:
     pattern, said = drawn
@@ -72,7 +72,7 @@ def test_steps_in_a_row_are_what_a_regular_expression_finds(drawn: tuple[Pattern
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50))
 @given(st.sampled_from(LETTERS), st.sampled_from(LETTERS), st.sampled_from(LETTERS), words)
 def test_an_absent_step_is_a_letter_that_is_not_between(first: str, last: str, absent: str, word: str) -> None:
     """With every beginning kept, a match is the nearest last letter behind each first one, and no absent one between."""
@@ -111,7 +111,7 @@ def patterns(draw: st.DrawFn) -> Pattern:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(40))
 @given(patterns(), words, st.randoms(use_true_random=False), st.integers(1, 3))
 def test_kernel_and_oracle_agree_and_neither_cuts_nor_order_of_arrival_matter(
     pattern: Pattern, word: str, chance: Any, tasks: int
@@ -128,7 +128,7 @@ def test_kernel_and_oracle_agree_and_neither_cuts_nor_order_of_arrival_matter(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(40))
 @given(patterns(), meetings(rows=8).map(of_left), st.sampled_from(((64, 1), (1, 1), (16, 3), (7, 2))))
 def test_kernel_and_oracle_agree_on_several_keys_with_late_events_and_crashes(
     pattern: Pattern, steps: tuple[Any, ...], spread: tuple[int, int]

@@ -119,7 +119,7 @@ def busy(order: Any, ttl: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("ttl", TTLS, ids=str)
 @pytest.mark.parametrize("order", ["arrival", "event_time"])
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_kernel_and_oracle_agree_on_processes(order: str, ttl: Any, data: st.DataObject) -> None:
     stage, steps = busy(order, ttl), data.draw(days())
@@ -133,7 +133,7 @@ def test_kernel_and_oracle_agree_on_processes(order: str, ttl: Any, data: st.Dat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ttl", BY_THE_CLOCK, ids=str)
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_kernel_and_oracle_agree_on_processes_that_forget_by_the_clock(ttl: Any, data: st.DataObject) -> None:
     stage, steps = busy("arrival", ttl), data.draw(days())
@@ -145,7 +145,7 @@ def test_kernel_and_oracle_agree_on_processes_that_forget_by_the_clock(ttl: Any,
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(days())
 def test_by_event_time_batch_cuts_change_nothing(steps: tuple[Step, ...]) -> None:
     """Events that are not late come in the same order, and meet the same timers, however they are cut."""
@@ -170,7 +170,7 @@ def test_by_event_time_batch_cuts_change_nothing(steps: tuple[Step, ...]) -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(days(), st.sampled_from(("arrival", "event_time")), st.sampled_from(((64, 1), (16, 3))))
 def test_in_columns_it_is_the_same_as_one_by_one(steps: tuple[Step, ...], order: Any, spread: tuple[int, int]) -> None:
     left, (buckets, tasks) = sources()[0], spread

@@ -42,7 +42,7 @@ def of_right(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(40))
 @given(orders, ttls, meetings().map(of_right), spreads)
 def test_kernel_and_oracle_agree_on_what_changes(
     order: str, ttl: str | None, steps: tuple[Step, ...], spread: tuple[int, int]
@@ -55,7 +55,7 @@ def test_kernel_and_oracle_agree_on_what_changes(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(orders, meetings().map(of_right))
 def test_what_a_table_gives_out_leaves_one_row_for_each_key(order: str, steps: tuple[Step, ...]) -> None:
     """Nothing is taken back that does not stand, and at no time two rows of one key stand."""
@@ -72,7 +72,7 @@ def test_what_a_table_gives_out_leaves_one_row_for_each_key(order: str, steps: t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("as_of", [False, True])
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(40))
 @given(order=orders, ttl=ttls, how=st.sampled_from(("left", "inner")), steps=meetings(), spread=spreads)
 def test_kernel_and_oracle_agree_on_joins_with_tables(
     as_of: bool, order: str, ttl: str | None, how: str, steps: tuple[Step, ...], spread: tuple[int, int]
@@ -85,7 +85,7 @@ def test_kernel_and_oracle_agree_on_joins_with_tables(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(40))
 @given(
     ttl=ttls, how=st.sampled_from(("left", "inner")), wait=st.sampled_from(("1s", "3s", "8s")), broadcast=st.booleans(),
     steps=clocked(), spread=spreads,
@@ -102,7 +102,7 @@ def test_kernel_and_oracle_agree_on_rows_that_wait_no_longer_than_is_said(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(20))
 @given(steps=meetings())
 def test_over_the_whole_input_a_join_as_of_a_time_is_what_sql_says(steps: tuple[Step, ...]) -> None:
     left, right = sources()
@@ -124,7 +124,7 @@ def test_over_the_whole_input_a_join_as_of_a_time_is_what_sql_says(steps: tuple[
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(ttl=ttls, steps=meetings())
 def test_as_of_a_time_batch_cuts_change_nothing(ttl: str | None, steps: tuple[Step, ...]) -> None:
     parts = [part for step in steps if not isinstance(step, Crash) for part in as_tick(step).events]
