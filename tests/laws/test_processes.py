@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -182,6 +183,26 @@ def test_in_columns_it_is_the_same_as_one_by_one(steps: tuple[Step, ...], order:
     for a, b in zip(one.ticks, columns.ticks, strict=True):
         assert Counter(map(text, a.panes)) == Counter(map(text, b.panes))
         assert Counter(map(text, a.late)) == Counter(map(text, b.late))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ttl", [sl.TTL("8s"), sl.TTL("3s", clock="processing")], ids=str)
+@settings(max_examples=examples(60))
+@given(days())
+def test_in_columns_state_expires_as_it_does_one_by_one(ttl: sl.TTL, steps: tuple[Step, ...]) -> None:
+    """Where each tick has one event: of several, those in columns see the state that the first of them finds."""
+    left, found = sources()[0], []
+    for name, process in (("one", Counting), ("columns", CountingTogether)):
+        stage = left.key_by("user").process(name, process, output="user string, count bigint", ttl=ttl)
+        found.append(play(stage, [*_one_by_one(steps)], runner="kernel"))
+    one, columns = ([sorted(map(text, rows)) for rows in played] for played in found)
+    assert one == columns
+
+
+def _one_by_one(steps: tuple[Step, ...]) -> Iterator[Step]:
+    for tick in (as_tick(step) for step in steps if not isinstance(step, Crash)):
+        yield from (Tick([row], processing_time=tick.processing_time) for part in tick.events for row in part.rows)
+        yield Tick(watermark=tick.watermark, processing_time=tick.processing_time)
 
 
 def _all(played: Any) -> Counter[str]:

@@ -177,7 +177,7 @@ class TableProcess(ABC):
 
         `events` stand by key, and those of a key in the order that the stage asks for; the column `__time` is their time in
         microseconds, and every row that comes out has one. `state` has one row for each key in `events`, with what is
-        remembered or else the defaults.
+        remembered or else the defaults: these too where it has expired when the first of the key's events comes.
         """
 
 

@@ -117,11 +117,11 @@ class TableTurn:
         groups = of_keys(keys, hashes, order) if self.plan.waits else groups
         firsts, latest = order[groups.starts], groups.greatest(times[order])
         met = latest > -FOR_EVER  # of a key whose hash alone was asked for no event came
-        firsts, latest = firsts[met], latest[met]
+        firsts, latest, starts = firsts[met], latest[met], groups.starts[met]
         words = np.where(firsts < known, firsts, NOBODY)
-        mine = rows_at(table, firsts)
+        mine, began = rows_at(table, firsts), times[order[starts + (firsts < known)]]
         self.given, after, places = self.bench.run(
-            self._events(order[order >= known] - known), self._state(mine, words)
+            self._events(order[order >= known] - known), self._state(mine, words, began)
         )
         self.new = self._rows(mine, words, latest, gathered(only(after, self.bench.values), places), places != NOBODY)
 
@@ -130,11 +130,14 @@ class TableTurn:
         events = only(self.ready, renamed).rename(renamed)
         return changed(events, {TIME: self.ready["window_start"]})[rows]
 
-    def _state(self, keys: pl.DataFrame, words: Array) -> pl.DataFrame:
-        """What is remembered of each key, or the defaults."""
-        lives = (self.words["window_end"].to_numpy() > self.watermark) & (self.words["kind"].to_numpy() == STATE)
+    def _state(self, keys: pl.DataFrame, words: Array, began: Array) -> pl.DataFrame:
+        """What is remembered of each key when its first event of the tick comes, or the defaults."""
         there = words != NOBODY
-        there[there] = lives[words[there]]
+        mine = words[there]
+        now = self.watermark if self.clock is not None else np.maximum(began[there], self.watermark)
+        there[there] = (self.words["window_end"].to_numpy()[mine] > now) & (
+            self.words["kind"].to_numpy()[mine] == STATE
+        )
         names = [KEPT + name for name in self.bench.values]
         kept_values = gathered(only(self.words, names), np.where(there, words, NOBODY))
         columns = {key.removeprefix(KEY): keys[key] for key in self.plan.key_schema}
