@@ -13,7 +13,7 @@ import yaml
 from strandline.errors import StrandlineError
 from strandline.testing.judging import judge
 from strandline.testing.transcripts import Transcript, load_transcript
-from tests.mutants import judging, operators, source, triggers, values, windows
+from tests.mutants import judging, operators, remembering, source, triggers, values, windows
 from tests.own import OWN
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ def _transcript(name: str) -> Transcript:
 def _mutants() -> dict[str, Callable[[pytest.MonkeyPatch], None]]:
     return {
         name: each
-        for module in (judging, operators, source, triggers, values, windows)
+        for module in (judging, operators, remembering, source, triggers, values, windows)
         for name, each in inspect.getmembers(module, inspect.isfunction)
         if each.__module__ == module.__name__ and not name.startswith("_")
     }

@@ -1,0 +1,104 @@
+"""The other decisions about tables, processes and patterns: which change counts, what is still known, what follows what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import pytest
+
+from strandline.kernel.advance import Advanced
+from strandline.kernel.operators.plan import Taken
+from strandline.kernel.operators.process import ProcessPlan
+from strandline.kernel.operators.table import TablePlan
+from strandline.kernel.operators.table_join import JoinTablePlan
+from strandline.kernel.operators.turn import Turn
+from strandline.kernel.state import State
+from strandline.model.detecting import Machine
+from strandline.model.oracle.process import Keyed, ProcessOracle
+from strandline.model.oracle.tables import JoinTableOracle, TableOracle
+from strandline.model.patterns import Pattern
+from strandline.model.processing import KeyState, Moment
+from strandline.model.ticks import Edge, Tick
+from strandline.model.time import Instant, Span
+from tests.mutants.changing import change_node
+
+Patch: TypeAlias = pytest.MonkeyPatch
+
+
+def the_later_change_wins(patch: Patch) -> None:
+    """Which of two changes is the newer is never asked: the one that comes later is."""
+    for made in (TablePlan, TableOracle):
+        change_node(patch, made, lambda node: replace(node, order="offset"))
+
+
+def rows_come_before_the_changes_of_their_tick(patch: Patch) -> None:
+    """A row takes what stood before its tick."""
+    advance, tick_one = JoinTablePlan.advance, JoinTableOracle.tick
+
+    def kernel(self: JoinTablePlan, state: State, taken: Taken, edge: Edge, tick: Tick) -> Advanced:
+        rows, changes = taken.ports
+        first = advance(self, state, Taken(ports=(rows, changes.clear())), edge, tick)
+        second = advance(self, first.state, Taken(ports=(rows.clear(), changes)), edge, tick)
+        return replace(first, state=second.state, books=first.books + second.books)
+
+    def oracle(self: JoinTableOracle, batches: Any, edge: Edge, now: Instant) -> Any:
+        rows, changes = batches
+        found = tick_one(self, [rows, []], edge, now)
+        tick_one(self, [[], changes], edge, now)
+        count = len(rows) + len(changes)
+        return replace(found, books=replace(found.books, rows=count, kept=count - found.books.late))
+
+    patch.setattr(JoinTablePlan, "advance", kernel)
+    patch.setattr(JoinTableOracle, "tick", oracle)
+
+
+def a_row_takes_what_is_known_when_it_comes(patch: Patch) -> None:
+    """As of its time, but of those versions that have come: nobody waits."""
+    for made in (JoinTablePlan, JoinTableOracle):
+        change_node(patch, made, lambda node: replace(node, max_wait=Span(0)))
+
+
+def state_expires_with_the_watermark(patch: Patch) -> None:
+    """What is remembered is seen until it is swept away."""
+    visible, forget = Turn._visible, ProcessOracle._forget
+
+    def kernel(self: Turn, state: KeyState | None, time: int) -> KeyState | None:
+        return visible(self, state, int(self.edge.before))
+
+    def oracle(self: ProcessOracle, key: Keyed, moment: Moment) -> None:
+        forget(self, key, Moment(moment.watermark, moment.watermark, moment.now))
+
+    patch.setattr(Turn, "_visible", kernel)
+    patch.setattr(ProcessOracle, "_forget", oracle)
+
+
+def an_event_comes_before_a_timer_of_its_moment(patch: Patch) -> None:
+    """A timer rings when its moment is over."""
+    ring, ring_all = Turn._ring, ProcessOracle._ring_all
+
+    def earlier(until: int | None) -> int | None:
+        return None if until is None else until - 1
+
+    patch.setattr(Turn, "_ring", lambda self, *given, until: ring(self, *given, until=earlier(until)))
+    patch.setattr(ProcessOracle, "_ring_all", lambda self, *given, until: ring_all(self, *given, until=earlier(until)))
+
+
+def events_are_taken_as_they_come(patch: Patch) -> None:
+    """Nobody waits for the watermark to know the order of events."""
+    for made in (ProcessPlan, ProcessOracle):
+        change_node(patch, made, lambda node: replace(node, order="arrival"))
+
+
+def others_may_come_between_consecutive_events(patch: Patch) -> None:
+    """A repetition passes others by, as a step does."""
+
+    def relaxed(pattern: Pattern) -> Pattern:
+        return replace(pattern, steps=tuple(replace(each, adjoining=False) for each in pattern.steps))
+
+    change_node(patch, Machine, relaxed)
+
+
+def matches_share_events(patch: Patch) -> None:
+    """After a match nothing is skipped."""
+    change_node(patch, Machine, lambda pattern: replace(pattern, skip="none"))
