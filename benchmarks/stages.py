@@ -7,7 +7,7 @@ from typing import Any
 
 import strandline as sl
 from strandline.kernel.plan import Plan, plan_stage
-from strandline.model.flow import StageNode
+from strandline.model.nodes import StageNode
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

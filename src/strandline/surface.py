@@ -35,12 +35,15 @@ from strandline.model.aggregates import (
     TopK,
     Variance,
 )
-from strandline.model.flow import Arrival, Keyed, Stage, Stream, Table
 from strandline.model.intervals import After, Around, Before, Between
+from strandline.model.keyed import Keyed
 from strandline.model.lookups import BatchLookup, Cache, Lookup
+from strandline.model.nodes import Arrival
 from strandline.model.patterns import absent, next, sequence, step  # noqa: A004 - sl.next
 from strandline.model.process import TTL, List, Map, Process, Running, TableProcess, Timer, Value
 from strandline.model.secrets import Secret
+from strandline.model.streams import Stage, Stream
+from strandline.model.tables import Table
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import (
     AfterAll,

@@ -10,7 +10,7 @@ import strandline as sl
 from strandline.kernel import state as states
 from strandline.kernel.plan import plan_stage
 from strandline.kernel.stage import StageKernel
-from strandline.model.flow import StageNode
+from strandline.model.nodes import StageNode
 from strandline.model.ticks import Edge
 
 NOON = sl.Instant.of("2026-01-01T12:00:00Z")

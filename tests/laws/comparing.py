@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from strandline.model.flow import StageNode, Stream
 from strandline.model.lineage import merging
-from strandline.model.nodes import OperatorNode
+from strandline.model.nodes import OperatorNode, StageNode
 from strandline.model.operators import keys_of
 from strandline.model.salting import spreads
+from strandline.model.streams import Stream
 from strandline.testing.results import Played, Shown
 
 

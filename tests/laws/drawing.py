@@ -24,7 +24,9 @@ from strandline.model.aggregates import (
     Sum,
     TopK,
 )
-from strandline.model.flow import Flow, Keyed, Stage, Stream
+from strandline.model.flow import Flow
+from strandline.model.keyed import Keyed
+from strandline.model.streams import Stage, Stream
 from strandline.model.time import Span
 from strandline.model.triggers import AfterClose, AfterCount, AfterWatermark, Repeatedly, Trigger
 from strandline.model.watermarks import Bounded

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from strandline.model.flow import Flow, Stream
+from strandline.model.flow import Flow
+from strandline.model.streams import Stream
 from strandline.model.time import Instant
 from strandline.sources.rows import Rows
 from strandline.testing import Crash, Events, Tick

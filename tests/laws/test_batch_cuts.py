@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.model.flow import Stage
+from strandline.model.streams import Stage
 from strandline.model.time import Instant
 from strandline.model.windows import Window
 from strandline.testing import Events, Watermark, play

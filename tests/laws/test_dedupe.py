@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strandline.kernel.operators import dedupe
-from strandline.model.flow import Stream
+from strandline.model.streams import Stream
 from strandline.model.time import Instant, Span
 from strandline.testing import Crash, Events, Tick, play
 from strandline.testing.steps import Step, as_tick

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.model.flow import Stage
+from strandline.model.streams import Stage
 from strandline.testing import Crash, Events, Tick, play
 from strandline.testing.steps import Step, as_tick
 from tests.lanes import examples

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.model.flow import Stage
+from strandline.model.streams import Stage
 from strandline.testing import Tick, play
 
 SCHEMA = "user string, id bigint, at timestamp"

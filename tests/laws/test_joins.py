@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strandline.model.aggregates import Count
-from strandline.model.flow import Stream
 from strandline.model.intervals import Interval
 from strandline.model.nodes import How, Match
+from strandline.model.streams import Stream
 from strandline.model.time import Instant, Span
 from strandline.model.windows import SameWindow, Tumbling
 from strandline.testing import Crash, Tick, play

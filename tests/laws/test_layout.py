@@ -23,7 +23,8 @@ from strandline.kernel.hashing import hash_columns
 from strandline.kernel.plan import plan_stage
 from strandline.kernel.tiers import MERGE_BUDGET, Run
 from strandline.kernel.tiers import plan as plan_merges
-from strandline.model.flow import Stage, StageNode, stage_before
+from strandline.model.nodes import StageNode, stage_before
+from strandline.model.streams import Stage
 from strandline.model.triggers import KINDS as TRIGGERS
 from strandline.testing import play
 from strandline.testing.strategies import MODES, Case, cases

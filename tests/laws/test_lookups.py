@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.model.flow import Stream
+from strandline.model.streams import Stream
 from strandline.testing import Crash, Events, play
 from strandline.testing.steps import Step, as_tick
 from tests.lanes import examples

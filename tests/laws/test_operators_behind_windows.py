@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.model.flow import SourceNode, Stage, Stream, lineage
+from strandline.model.nodes import SourceNode, lineage
+from strandline.model.streams import Stage, Stream
 from strandline.testing import play
 from strandline.testing.steps import Step
 from tests.lanes import examples

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.model.flow import Flow, Stage, StageNode
+from strandline.model.flow import Flow
+from strandline.model.nodes import StageNode
+from strandline.model.streams import Stage
 from strandline.model.time import Instant
 from strandline.model.triggers import AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, Repeatedly
 from strandline.model.windows import Global, Hopping, Tumbling, Window

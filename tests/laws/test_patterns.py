@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.model.flow import Stage
 from strandline.model.patterns import Pattern, Step
+from strandline.model.streams import Stage
 from strandline.testing import Events, Tick, play
 from tests.lanes import examples
 from tests.laws.comparing import differences, text

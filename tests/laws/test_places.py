@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from strandline.kernel.operators.places import Places
 from strandline.model.aggregates import Count, Sum
-from strandline.model.flow import Stage, Stream
 from strandline.model.nodes import How, Match
 from strandline.model.salting import SALTS
+from strandline.model.streams import Stage, Stream
 from strandline.model.windows import Tumbling
 from strandline.testing import play
 from strandline.testing.steps import Step

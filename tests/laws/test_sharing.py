@@ -15,8 +15,8 @@ from strandline.kernel.preaggregate import preaggregate
 from strandline.kernel.stage import StageKernel
 from strandline.kernel.state import State, from_bytes, to_bytes
 from strandline.kernel.unite import unite
-from strandline.model.flow import SourceNode, StageNode
 from strandline.model.lineage import carried
+from strandline.model.nodes import SourceNode, StageNode
 from strandline.model.ticks import Tick
 from strandline.testing import Crash, play
 from strandline.testing.runners.kernel import KernelRunner

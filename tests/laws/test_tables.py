@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strandline.model.flow import Stage
+from strandline.model.streams import Stage
 from strandline.model.time import Instant
 from strandline.testing import Crash, Events, Tick, play
 from strandline.testing.steps import Step, as_tick

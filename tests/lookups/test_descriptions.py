@@ -9,8 +9,8 @@ import pytest
 import strandline as sl
 from strandline.kernel.fingerprint import fingerprint
 from strandline.kernel.stateful import plan_operator
-from strandline.model.flow import Stream
 from strandline.model.nodes import LookupNode
+from strandline.model.streams import Stream
 from strandline.testing import Events, play
 from tests.own import Flaky, numbered_tier_of, tier_of
 

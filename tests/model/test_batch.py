@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import strandline as sl
 from strandline.model.batch import as_batch, without_early
-from strandline.model.flow import SinkNode, SourceNode, StageNode
+from strandline.model.nodes import SinkNode, SourceNode, StageNode
 from strandline.model.watermarks import AtEnd
 from strandline.testing import Events, Watermark, play
 from tests.lanes import examples

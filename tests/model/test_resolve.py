@@ -10,9 +10,9 @@ import pytest
 
 import strandline as sl
 from strandline.errors import CheckFailed, ExpressionError
-from strandline.model.flow import Node, StageNode, TransformNode
 from strandline.model.lineage import schema_of
 from strandline.model.masks import mask_of
+from strandline.model.nodes import Node, StageNode, TransformNode
 from strandline.model.resolve import SparkColumn, SparkConditions, SparkSelect, SparkWhere, resolve
 from tests.model.sinking import Shelf, orders
 

@@ -9,7 +9,7 @@ import pytest
 
 import strandline as sl
 from strandline.errors import CheckFailed, DescriptionError
-from strandline.model.flow import SinkNode
+from strandline.model.nodes import SinkNode
 from strandline.model.sinks import delivered, describe_sink
 from tests.model.sinking import AGAIN, RETRACTING, Shelf, orders, stage
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from strandline.kernel import expire, fire, gather, judge, merge, plan, preaggregate, stage, stateful
-from strandline.model.flow import StageNode
+from strandline.model.nodes import StageNode
 from strandline.model.oracle import windows as oracle_windows
 from strandline.model.oracle.stage import StageOracle
 from strandline.model.panes import CAME_FROM, TIME

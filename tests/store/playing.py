@@ -17,8 +17,8 @@ from strandline.kernel.segments import GREATEST_HASH
 from strandline.kernel.share import share
 from strandline.kernel.stage import StageKernel
 from strandline.kernel.state import INDEXES, State
-from strandline.model.flow import SourceNode, StageNode
 from strandline.model.lineage import carried
+from strandline.model.nodes import SourceNode, StageNode
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant
 from strandline.store.joining import record_of

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.model.flow import Stage, Stream
+from strandline.model.streams import Stage, Stream
 from strandline.testing import Books, Crash, Events, ProcessingTime, Tick, Watermark, play
 from strandline.testing.results import Played
 

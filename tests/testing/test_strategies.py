@@ -8,7 +8,7 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.model.flow import StageNode
+from strandline.model.nodes import StageNode
 from strandline.model.triggers import KINDS, AfterEach, AfterWatermark, Repeatedly, Trigger
 from strandline.testing import Crash, Events, Watermark, play
 from strandline.testing.strategies import (

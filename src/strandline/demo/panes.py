@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 import strandline as sl
-from strandline.model.flow import StageNode
+from strandline.model.nodes import StageNode
 from strandline.model.time import Instant
 from strandline.testing import Books, Crash, Events, Played, PlayedTick, Tick, Watermark, play
 from strandline.testing.steps import Step

@@ -22,9 +22,9 @@ from strandline.model.aggregates import Merge, columns_of
 from strandline.model.checks import asked_columns
 from strandline.model.expressions import Expression, parse
 from strandline.model.firing import fires_once, with_late_panes
-from strandline.model.flow import StageNode
 from strandline.model.lineage import base_of, lateness_of, merging, retracts, schema_of
 from strandline.model.masks import mask_of, masks_of
+from strandline.model.nodes import StageNode
 from strandline.model.panes import WEIGHT, accumulator
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import (

@@ -8,8 +8,8 @@ import polars as pl
 
 from strandline.kernel.expressions import compile_expression
 from strandline.kernel.frames import only
-from strandline.model.flow import SelectNode, WhereNode, WithColumnNode
 from strandline.model.lineage import schema_of
+from strandline.model.nodes import SelectNode, WhereNode, WithColumnNode
 from strandline.model.panes import HIDDEN
 from strandline.model.time import Instant
 from strandline.model.types import Schema

@@ -12,17 +12,19 @@ from strandline.errors import DescriptionError, StrandlineError
 from strandline.model.aggregates import NEVER, Aggregate, AnyAggregate, Mean, Merge, Sum, columns_of, takes_back
 from strandline.model.expressions import Expression, parse
 from strandline.model.fitting import Problems
-from strandline.model.flow import (
+from strandline.model.lineage import base_of, longest, merging, retracts, schema_of, windows_of
+from strandline.model.nodes import (
     Node,
+    Origin,
     SelectNode,
     SideNode,
     StageNode,
+    TableNode,
     WhereNode,
     WithColumnNode,
+    nearest,
     stage_before,
-)  # fmt: skip
-from strandline.model.lineage import base_of, longest, merging, retracts, schema_of, windows_of
-from strandline.model.nodes import Origin, TableNode, nearest
+)
 from strandline.model.syntax import ColumnRef
 from strandline.model.triggers import OnEvent, walk
 from strandline.model.types import Schema

@@ -14,22 +14,25 @@ from strandline.errors import CheckFailed, DescriptionError, StrandlineError
 from strandline.model.chaining import CHAIN_RULES, merges, rewritten, steps_before
 from strandline.model.firing import closes, ends, fires_once, or_at_close, without_loss
 from strandline.model.fitting import COLUMN_RULES, Problems, asked_columns, stateless
-from strandline.model.flow import (
+from strandline.model.flow import Flow
+from strandline.model.lineage import inputs_of, lateness_of, schema_of, windows_of
+from strandline.model.nodes import (
     AnyNode,
-    Flow,
     Node,
+    OperatorNode,
     SelectNode,
     SideNode,
     SinkNode,
     SourceNode,
     StageNode,
+    Stateful,
     TransformNode,
     WhereNode,
     WithColumnNode,
+    nearest,
+    parents_of,
     stage_before,
-)  # fmt: skip
-from strandline.model.lineage import inputs_of, lateness_of, schema_of, windows_of
-from strandline.model.nodes import OperatorNode, Stateful, nearest, parents_of
+)
 from strandline.model.operator_rules import operator_problems, operator_risks
 from strandline.model.sinking import check_sink, sink_risks
 from strandline.model.targets import check_targets

@@ -11,7 +11,8 @@ from typing import Final
 
 from strandline.errors import DescriptionError, StrandlineError, did_you_mean
 from strandline.model.expressions import bind, parse
-from strandline.model.flow import (
+from strandline.model.lineage import schema_of, shown_type, side_columns
+from strandline.model.nodes import (
     Node,
     SelectNode,
     SideNode,
@@ -20,8 +21,7 @@ from strandline.model.flow import (
     TransformNode,
     WhereNode,
     WithColumnNode,
-)  # fmt: skip
-from strandline.model.lineage import schema_of, shown_type, side_columns
+)
 from strandline.model.panes import HIDDEN, RESERVED, WINDOW_COLUMNS
 from strandline.model.syntax import OutsideSubset
 from strandline.model.triggers import OnEvent, When, walk

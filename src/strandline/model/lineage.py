@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from strandline.errors import DescriptionError, ExpressionError, did_you_mean
 from strandline.model.aggregates import AnyAggregate, Merge
-from strandline.model.flow import (
-    Flow,
+from strandline.model.flow import Flow
+from strandline.model.nodes import (
     Node,
+    OperatorNode,
+    OverNode,
+    ProcessNode,
     SelectNode,
     SideNode,
     SourceNode,
     StageNode,
-    TransformNode,
-    WithColumnNode,
-    stage_before,
-)  # fmt: skip
-from strandline.model.nodes import (
-    OperatorNode,
-    OverNode,
-    ProcessNode,
     Stateful,
     TableNode,
+    TransformNode,
+    WithColumnNode,
     nearest,
     parents_of,
     raw_type,
+    stage_before,
 )
 from strandline.model.operators import aside_schema, operator_schema
 from strandline.model.panes import LATE_BY, LATE_COLUMNS, PANE_COLUMNS, RAW, REJECTED_COLUMNS, WINDOW_COLUMNS

@@ -1,4 +1,4 @@
-"""What an option may be, where its type alone would let a slip through: `"no"` is true."""
+"""What an option or a name may be, where its type alone would let a slip through: `"no"` is true."""
 
 from __future__ import annotations
 
@@ -23,3 +23,15 @@ def require_column(option: str, value: object) -> None:
     """
     if value is not None and not (isinstance(value, str) and value):
         raise DescriptionError(f"{option}={told(value)} names no column.", fix=f"Name it as text: {option}='a_column'.")
+
+
+def require_name(what: str, name: object) -> None:
+    """Refuse what cannot name a flow, a source, a stage or a sink.
+
+    >>> require_name("stage", "per_user")
+    """
+    if not isinstance(name, str) or not name.replace("_", "").replace("-", "").isalnum():
+        raise DescriptionError(
+            f"{name!r} cannot be the name of a {what}.",
+            fix="Use letters, digits, '_' and '-': it names state and files.",
+        )

@@ -31,7 +31,7 @@ from strandline.model.types import Schema, Type
 def result_type(aggregate: AnyAggregate, schema: Schema) -> Type:
     """The type of what an aggregate shows; a DescriptionError when it cannot take its column's type.
 
-    `Merge` has the type of what it merges, which only the flow knows; ask `strandline.model.flow`.
+    `Merge` has the type of what it merges, which only the flow knows; ask `strandline.model.lineage`.
     """
     name = type(aggregate).__name__
     if isinstance(aggregate, Aggregate):

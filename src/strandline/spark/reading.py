@@ -13,8 +13,7 @@ import polars as pl
 
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.schema import polars_type
-from strandline.model.flow import Arrival, SourceNode
-from strandline.model.nodes import raw_type
+from strandline.model.nodes import Arrival, SourceNode, raw_type
 from strandline.model.panes import RAW, TIME
 from strandline.model.partitions import PartitionStats, gather, too_far
 from strandline.model.time import Instant

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 
 from strandline.errors import StrandlineError, TranscriptError, did_you_mean
 from strandline.model.aggregates import BUILT_IN
-from strandline.model.flow import Arrival
 from strandline.model.intervals import After, Around, Before, Between
 from strandline.model.lookups import Cache
+from strandline.model.nodes import Arrival
 from strandline.model.patterns import absent, next, sequence, step  # noqa: A004 - sl.next
 from strandline.model.process import TTL
 from strandline.model.triggers import KINDS

@@ -8,12 +8,22 @@ from datetime import datetime
 from typing import Any
 
 from strandline.errors import StrandlineError, TranscriptError, did_you_mean
-from strandline.model.flow import Node, SideNode, SourceNode, StageNode, Stream, lineage
 from strandline.model.lineage import schema_of
-from strandline.model.nodes import OperatorNode, Origin, Stateful, nearest
+from strandline.model.nodes import (
+    Node,
+    OperatorNode,
+    Origin,
+    SideNode,
+    SourceNode,
+    StageNode,
+    Stateful,
+    lineage,
+    nearest,
+)
 from strandline.model.operators import keys_of
 from strandline.model.panes import RETRACT
 from strandline.model.salting import spreads
+from strandline.model.streams import Stream
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
 from strandline.model.values import checked_value

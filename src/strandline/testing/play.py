@@ -13,22 +13,26 @@ from typing import Any
 from strandline.errors import CheckFailed, DataError, TranscriptError, told
 from strandline.model.checks import check_node
 from strandline.model.expressions import Expression, bind
-from strandline.model.flow import (
-    Flow,
+from strandline.model.flow import Flow
+from strandline.model.lineage import schema_of
+from strandline.model.nodes import (
+    AnyNode,
     Node,
     SelectNode,
     SideNode,
+    SinkNode,
     SourceNode,
     StageNode,
-    Stream,
+    Stateful,
     TransformNode,
     WhereNode,
     WithColumnNode,
     lineage,
-)  # fmt: skip
-from strandline.model.lineage import schema_of
-from strandline.model.nodes import AnyNode, SinkNode, Stateful, origin_of, parents_of
+    origin_of,
+    parents_of,
+)
 from strandline.model.rebuild import rebuild
+from strandline.model.streams import Stream
 from strandline.model.ticks import Edge, joint
 from strandline.model.time import Instant
 from strandline.model.types import Schema

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from strandline.kernel.schema import polars_schema
-from strandline.model.flow import SourceNode
+from strandline.model.nodes import SourceNode
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
 from strandline.sources.contract import EVERY, MALFORMED, Limit, Offset, Piece, Place, even_ranges

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from strandline.errors import StrandlineError, TranscriptError
-from strandline.model.flow import Arrival, SourceNode
+from strandline.model.nodes import Arrival, SourceNode
 from strandline.model.panes import TIME
 from strandline.model.partitions import SourceState, gather
 from strandline.model.progress import advance_source

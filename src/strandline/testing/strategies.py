@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from strandline.errors import CheckFailed, DescriptionError, told
 from strandline.model.aggregates import AnyAggregate, Collect, Count, Max, Sum
-from strandline.model.flow import Flow, SourceNode, Stage, StageNode, lineage
-from strandline.model.nodes import Arrival
+from strandline.model.flow import Flow
+from strandline.model.nodes import Arrival, SourceNode, StageNode, lineage
+from strandline.model.streams import Stage
 from strandline.model.time import Instant, Span
 from strandline.model.triggers import Trigger
 from strandline.model.types import Schema

@@ -11,8 +11,10 @@ from typing import Any, Final
 import yaml
 
 from strandline.errors import TranscriptError, did_you_mean
-from strandline.model.flow import Flow, SourceNode, Stage, Stream, Table
-from strandline.model.nodes import ProcessNode
+from strandline.model.flow import Flow
+from strandline.model.nodes import ProcessNode, SourceNode
+from strandline.model.streams import Stage, Stream
+from strandline.model.tables import Table
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
 from strandline.sources.rows import Rows

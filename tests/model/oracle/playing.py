@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from strandline.model.aggregates import Collect, Count
-from strandline.model.flow import Flow, StageNode
+from strandline.model.flow import Flow
+from strandline.model.nodes import StageNode
 from strandline.model.oracle import Outcome, StageOracle
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant, Span

@@ -10,8 +10,8 @@ from typing import Any
 from strandline.model.aggregates import AnyAggregate
 from strandline.model.evaluate import evaluate
 from strandline.model.expressions import parse
-from strandline.model.flow import StageNode
 from strandline.model.hashing import hash_values
+from strandline.model.nodes import StageNode
 from strandline.model.oracle.aggregates import CARRIED, Reading, carried, compute
 from strandline.model.oracle.living import Key, Living, Pane
 from strandline.model.oracle.passing import Arrival, Books, Outcome, Tick, arrivals_of

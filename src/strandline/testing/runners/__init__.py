@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Any, Final, Protocol, TypeAlias
 
 from strandline.errors import TranscriptError, did_you_mean
-from strandline.model.flow import Flow, SelectNode, WhereNode, WithColumnNode
-from strandline.model.nodes import Stateful
+from strandline.model.flow import Flow
+from strandline.model.nodes import SelectNode, Stateful, WhereNode, WithColumnNode
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.types import Schema

@@ -13,7 +13,7 @@ from strandline.model.checks import asked_columns
 from strandline.model.detecting import process_of
 from strandline.model.evaluate import evaluate
 from strandline.model.expressions import Expression
-from strandline.model.flow import Flow, SelectNode, StageNode, WhereNode
+from strandline.model.flow import Flow
 from strandline.model.lineage import base_of, carried, inputs_of, lateness_of, retracts, schema_of
 from strandline.model.nodes import (
     DedupeNode,
@@ -23,8 +23,11 @@ from strandline.model.nodes import (
     OperatorNode,
     OverNode,
     ProcessNode,
+    SelectNode,
+    StageNode,
     Stateful,
     TableNode,
+    WhereNode,
 )
 from strandline.model.oracle import (
     DedupeOracle,

@@ -1,0 +1,31 @@
+"""Tables: what stands for each key, from a stream of changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strandline.model.nodes import Sink, TableNode
+from strandline.model.streams import Stage
+
+if TYPE_CHECKING:
+    from strandline.model.flow import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: what stands for each key now. Its state is kept where it is joined, or followed."""
+
+    flow: Flow
+    node: TableNode
+
+    @property
+    def changes(self) -> Stage:
+        """What changes in the table, in order: what stood is taken back, what stands is inserted (`op`)."""
+        if self.node not in self.flow.nodes:
+            self.flow.add(self.node)
+        return Stage(self.flow, self.node)
+
+    def sink(self, name: str, sink: Sink, **options: Any) -> None:
+        """Let a sink follow the table; see Stream.sink."""
+        self.changes.sink(name, sink, **options)
