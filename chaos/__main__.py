@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +13,9 @@ from chaos.clocks import step_clocks
 from chaos.damage import do_damage
 from chaos.disks import fill_disks
 from chaos.kills import kill_drivers
-from chaos.stage import Stage, playing
-from chaos.trials import table, too_few, write
+from chaos.matrix import Matrix
+from chaos.stage import playing
+from chaos.trials import Trial, too_few
 from chaos.workers import kill_workers
 from chaos.zombies import start_two, wake_zombies
 from strandline.spark.points import POINTS
@@ -33,30 +32,18 @@ FAULTS: Final[dict[str, Callable[..., None]]] = {
 }
 
 
-def play(stage: Stage, names: list[str], *, quick: bool) -> None:
-    """Do these faults, one after the other."""
-    for name in names:
-        FAULTS[name](stage, quick=quick)
+def play(folder: Path, parts: Collection[str], *, quick: bool) -> list[Trial]:
+    """Do these faults, one after the other, to one flow."""
+    with playing(folder / "stage") as stage:
+        for name in parts:
+            FAULTS[name](stage, quick=quick)
+    return stage.trials
 
 
-def main() -> int:
-    """Play, print, and keep the result of a whole run."""
-    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=FAULTS, metavar="FAULT", help=", ".join(FAULTS))
-    parser.add_argument("--quick", action="store_true", help="a part of each; nothing is written")
-    given = parser.parse_args()
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="strandline-chaos-") as name, playing(Path(name) / "stage") as stage:
-        play(stage, given.only or list(FAULTS), quick=given.quick)
-        trials = stage.trials
-    print("\n" + table(trials))
-    whole = not (given.only or given.quick)
-    wrong = [trial.line() for trial in trials if not trial.fine] + (too_few(trials, POINTS) if whole else [])
-    if whole:
-        write(trials, time.monotonic() - began)
-    print(f"\n{len(trials)} faults, {(time.monotonic() - began) / 60:.1f} minutes", *wrong, sep="\n")
-    return 1 if wrong else 0
-
+MATRIX: Final = Matrix(
+    program="chaos", about=__doc__, parts=FAULTS, play=play, too_few=partial(too_few, points=POINTS),
+    results="chaos", title="The crash matrix",
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(MATRIX.main())

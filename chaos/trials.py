@@ -109,7 +109,7 @@ def table(trials: Sequence[Trial]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write(trials: Sequence[Trial], seconds: float, name: str = "chaos", title: str = "The crash matrix") -> None:
+def write(trials: Sequence[Trial], seconds: float, name: str, title: str) -> None:
     """Keep the results under a name, for people and for programs."""
     facts: dict[str, Any] = {
         "cores": os.cpu_count(), "python": platform.python_version(), "pyspark": pyspark.__version__,

@@ -6,23 +6,21 @@ has its driver and its workers killed, is woken from sleep behind a replacement,
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
-import time
-from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
 from chaos.checkpoints import lose_checkpoints
 from chaos.damage import WAYS, damaged
 from chaos.kills import chain_of_points, play_chain
+from chaos.matrix import Matrix
 from chaos.operators.breaking import break_off
 from chaos.operators.flows import ALL, FLOWS
 from chaos.operators.programs import program_of
 from chaos.orders import state_of
 from chaos.stage import Stage, playing
-from chaos.trials import Trial, table, write
+from chaos.trials import Trial
 from chaos.workers import kill_at_any_moment
 from chaos.zombies import start_two, wake_zombies
 from strandline.store.manifests import Manifests
@@ -55,39 +53,32 @@ def do_all(stage: Stage, *, quick: bool) -> None:
         lose_checkpoints(stage, quick=False)
 
 
-def too_few(trials: list[Trial], alone: dict[str, int]) -> list[str]:
+def play(folder: Path, parts: Collection[str], *, quick: bool) -> list[Trial]:
+    """Do these flows their faults, one flow after the other."""
+    trials, spark = list[Trial](), None
+    for name in parts:
+        with playing(folder / name.replace(" ", "-"), spark, program_of(name)) as stage:
+            spark = stage.spark
+            if name == ALL:
+                do_all(stage, quick=quick)
+            else:
+                break_off(stage, name)
+            trials += stage.trials
+    return trials
+
+
+def too_few(trials: Sequence[Trial]) -> list[str]:
     """Which flows met fewer faults than they should."""
+    alone = {name: sum(trial.fault == name for trial in trials) for name in FLOWS if name != ALL}
     found = [f"{name}: {count} of {LEAST_ALONE}" for name, count in alone.items() if count < LEAST_ALONE]
     of_all = len(trials) - sum(alone.values())
     return found + ([f"all operators in one flow: {of_all} of {LEAST_OF_ALL}"] if of_all < LEAST_OF_ALL else [])
 
 
-def main() -> int:
-    """Play, print, and keep the result of a whole run."""
-    parser = argparse.ArgumentParser(prog="python -m chaos.operators", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=FLOWS, metavar="FLOW", help=", ".join(FLOWS))
-    parser.add_argument("--quick", action="store_true", help="a part of what is done to all in one; nothing is written")
-    given = parser.parse_args()
-    began, trials, spark = time.monotonic(), list[Trial](), None
-    alone: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="strandline-chaos-") as folder:
-        for name in given.only or FLOWS:
-            with playing(Path(folder) / name.replace(" ", "-"), spark, program_of(name)) as stage:
-                spark = stage.spark
-                if name == ALL:
-                    do_all(stage, quick=given.quick)
-                else:
-                    break_off(stage, name)
-                    alone[name] = len(stage.trials)
-                trials += stage.trials
-    print("\n" + table(trials))
-    whole = not (given.only or given.quick)
-    wrong = [trial.line() for trial in trials if not trial.fine] + (too_few(trials, alone) if whole else [])
-    if whole:
-        write(trials, time.monotonic() - began, "chaos-operators", "The crash matrix of operators")
-    print(f"\n{len(trials)} faults, {(time.monotonic() - began) / 60:.1f} minutes", *wrong, sep="\n")
-    return 1 if wrong else 0
-
+MATRIX: Final = Matrix(
+    program="chaos.operators", about=__doc__, parts=FLOWS, play=play, too_few=too_few,
+    results="chaos-operators", title="The crash matrix of operators",
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(MATRIX.main())

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
-import time
 from collections import Counter
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from chaos.matrix import Matrix
 from chaos.servers.drivers import fire_at_drivers
 from chaos.servers.faults import COMMIT, Fire
 from chaos.servers.outlets import Charges, Entries, Outlet, Table, Topic
-from chaos.trials import IN_THE_END, Trial, table, write
+from chaos.trials import IN_THE_END, Trial
 from tests.servers import own_kafka, own_postgres, own_redis
 from tests.sinks.http_calls.paying import Payments, serving
 
@@ -26,7 +25,7 @@ KAFKA: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1
 REDIS: Final = {"appendonly": "yes", "appendfsync": "always"}
 
 
-class Matrix:
+class Firing:
     """All trials, and the servers that they are done to."""
 
     def __init__(self, root: Path, *, quick: bool) -> None:
@@ -56,7 +55,7 @@ class Matrix:
         count = self.some(count)
         return [first + (last - first) * place // max(count - 1, 1) for place in range(count)]
 
-    def play(self, parts: list[str]) -> None:
+    def play(self, parts: Collection[str]) -> None:
         """These parts, one after the other."""
         with ExitStack() as stack:
             if {"kafka", "drivers"} & {*parts}:
@@ -110,7 +109,7 @@ class Matrix:
         fire.finish()
 
 
-def too_few(trials: list[Trial]) -> list[str]:
+def too_few(trials: Sequence[Trial]) -> list[str]:
     """What was not tried as often as it should be."""
     faults = [trial for trial in trials if trial.fault != IN_THE_END]
     counts = Counter(kind for trial in faults for kind in LEAST if trial.how.startswith(kind))
@@ -118,26 +117,17 @@ def too_few(trials: list[Trial]) -> list[str]:
     return found + ([f"in all: {len(faults)} of {LEAST_IN_ALL}"] if len(faults) < LEAST_IN_ALL else [])
 
 
-def main() -> int:
-    """Play, print, and keep the result of a whole run."""
-    parser = argparse.ArgumentParser(prog="python -m chaos.servers", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="a part of each; nothing is written")
-    given = parser.parse_args()
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="strandline-chaos-") as name:
-        matrix = Matrix(Path(name), quick=given.quick)
-        matrix.play(given.only or list(PARTS))
-    trials = matrix.trials
-    print("\n" + table(trials))
-    whole = not (given.only or given.quick)
-    wrong = [trial.line() for trial in trials if not trial.fine] + (too_few(trials) if whole else [])
-    if whole:
-        write(trials, time.monotonic() - began, "chaos_servers", "Effects that happen once, under fire")
-    faults = sum(trial.fault != IN_THE_END for trial in trials)
-    print(f"\n{faults} faults, {(time.monotonic() - began) / 60:.1f} minutes", *wrong, sep="\n")
-    return 1 if wrong else 0
+def play(folder: Path, parts: Collection[str], *, quick: bool) -> list[Trial]:
+    """Fire at these parts, one after the other."""
+    firing = Firing(folder, quick=quick)
+    firing.play(parts)
+    return firing.trials
 
+
+MATRIX: Final = Matrix(
+    program="chaos.servers", about=__doc__, parts=PARTS, play=play, too_few=too_few,
+    results="chaos_servers", title="Effects that happen once, under fire",
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(MATRIX.main())
