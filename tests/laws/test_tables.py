@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strandline.model.streams import Stage
-from strandline.model.time import Instant
+from strandline.model.time import Instant, Span
 from strandline.testing import Crash, Events, Tick, play
 from strandline.testing.steps import Step, as_tick
 from tests.lanes import examples
@@ -68,6 +68,24 @@ def test_what_a_table_gives_out_leaves_one_row_for_each_key(order: str, steps: t
             else:
                 assert key not in standing
                 standing[key] = plain
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(40))
+@given(st.sampled_from(("9s", "40s")), meetings().map(of_right))
+def test_what_stands_when_time_ends_does_not_depend_on_cuts(ttl: str, steps: tuple[Step, ...]) -> None:
+    """As batch, in one tick before the end, or one by one with the watermark behind: what the last event has not outlived."""
+    rows = [row for step in steps if not isinstance(step, Crash) for part in as_tick(step).events for row in part.rows]
+    end = Tick(watermark=Instant.END_OF_TIME)
+    one_by_one = [Tick([row], watermark=max(each["at"] for each in rows[:n])) for n, row in enumerate(rows, 1)]
+    cuts: list[list[Step]] = [[Tick(rows, watermark=Instant.END_OF_TIME)], [Events(rows), end], [*one_by_one, end]]
+    changes = table_of("offset", ttl)[1].changes
+    found = [_standing(play(changes, cut, runner="kernel")) for cut in cuts]
+    now = max((row["at"] for row in rows), default=0)
+    of_keys = {repr(row["user"]): [each for each in rows if each["user"] == row["user"]] for row in rows}
+    young = {key: mine[-1] for key, mine in of_keys.items() if max(row["at"] for row in mine) + Span.of(ttl) > now}
+    expected = {key: (last["v"], last["tags"]) for key, last in young.items() if last["v"] != 3}
+    assert found == [expected, expected, expected]
 
 
 @pytest.mark.slow
@@ -134,6 +152,17 @@ def test_as_of_a_time_batch_cuts_change_nothing(ttl: str | None, steps: tuple[St
     one = [Events([row], source=part.source) for part in parts for row in part.rows]
     single = play(joined("offset", ttl, as_of=True), [*one, end], runner="kernel")
     assert _all(whole) == _all(cut) == _all(single)
+
+
+def _standing(played: Any) -> dict[str, Any]:
+    """What is left when all that was taken back is gone."""
+    left: dict[str, Any] = {}
+    for row in (row for rows in played for row in rows):
+        if row["op"] == "retract":
+            del left[repr(row["user"])]
+        else:
+            left[repr(row["user"])] = (row["v"], row["tags"])
+    return left
 
 
 def _all(played: Any) -> Counter[str]:

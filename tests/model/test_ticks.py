@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.errors import DescriptionError, StateError
-from strandline.model.ticks import Edge, Tick, output_watermark
+from strandline.model.ticks import Edge, Tick, joint, output_watermark
 from strandline.model.time import Instant
 
 instants = st.integers(-(2**62), 2**62).map(Instant)
-edges = st.tuples(instants, instants).map(lambda pair: Edge(before=min(pair), after=max(pair)))
+edges = st.tuples(instants, instants, instants).map(lambda t: Edge(before=min(t[:2]), after=max(t[:2]), seen=t[2]))
 
 
 def test_an_edge_that_moves_backwards_is_refused():
@@ -26,6 +26,23 @@ def test_an_edge_of_a_flow_that_has_seen_nothing_stands_before_all_time():
 def test_a_hold_that_comes_to_lie_behind_a_promise_leaves_the_edge_where_it_is():
     promised = Edge(before=Instant(0), after=Instant(30))
     assert promised.moved_to(output_watermark(Instant(40), [Instant(10)])).after == 30
+
+
+def test_time_has_come_to_the_watermark_and_at_its_end_to_the_latest_moment_that_is_known():
+    assert Edge(before=Instant(3), after=Instant(5), seen=Instant(9)).come == 5
+    for before, seen, come in ((3, 9, 9), (9, 3, 9), (Instant.END_OF_TIME, 9, 9)):
+        assert Edge(before=Instant(before), after=Instant.END_OF_TIME, seen=Instant(seen)).come == come
+
+
+def test_what_was_seen_along_one_of_several_edges_was_seen():
+    left, right = Edge.first().moved_to(Instant(5), Instant(7)), Edge.first().moved_to(Instant(6), Instant(6))
+    assert joint([left, right]).seen == 7
+    assert left.moved_to(Instant(8), Instant(2)).seen == 7
+
+
+def test_a_tick_that_was_written_without_what_was_seen_is_read():
+    tick = Tick.from_json({"version": 1, "number": 0, "now": 0, "edges": {"a": [1, 2]}})
+    assert tick.edges["a"] == Edge(before=Instant(1), after=Instant(2))
 
 
 def test_a_tick_with_a_negative_number_is_refused():

@@ -15,6 +15,7 @@ from strandline.kernel.operators.table_join import JoinTablePlan
 from strandline.kernel.operators.turn import Turn
 from strandline.kernel.state import State
 from strandline.model.detecting import Machine
+from strandline.model.oracle import tables as oracle_tables
 from strandline.model.oracle.process import Keyed, ProcessOracle
 from strandline.model.oracle.tables import JoinTableOracle, TableOracle
 from strandline.model.patterns import Pattern
@@ -30,6 +31,22 @@ def the_later_change_wins(patch: Patch) -> None:
     """Which of two changes is the newer is never asked: the one that comes later is."""
     for made in (TablePlan, TableOracle):
         change_node(patch, made, lambda node: replace(node, order="offset"))
+
+
+def the_end_of_time_ends_every_row(patch: Patch) -> None:
+    """At the end of time every time to live is over."""
+    patch.setattr(Edge, "come", property(lambda self: self.after))
+    patch.setattr(oracle_tables, "_come", lambda edge: edge.after)
+
+
+def only_watermarks_end_rows(patch: Patch) -> None:
+    """A time to live is over when a watermark has passed it: in batch never, since there is none before the end."""
+
+    def come(edge: Edge) -> Instant:
+        return edge.after if edge.after < Instant.END_OF_TIME else edge.before
+
+    patch.setattr(Edge, "come", property(come))
+    patch.setattr(oracle_tables, "_come", come)
 
 
 def rows_come_before_the_changes_of_their_tick(patch: Patch) -> None:

@@ -235,6 +235,23 @@ def test_read_to_the_end_joins_are_what_sql_says(spark: SparkSession, tmp_path: 
             assert Counter(found) == Counter(expected)
 
 
+@pytest.mark.parametrize("until", ["end", "caught_up"])
+def test_when_the_input_ends_a_table_with_a_ttl_leaves_what_the_last_event_has_not_outlived(
+    spark: SparkSession, tmp_path: Path, until: Any
+) -> None:
+    changes = (("eur", 1, 0), ("usd", 2, 20), ("gbp", 3, 16), ("eur", 4, 5), ("chf", 5, 30))
+    rates = [{"currency": name, "rate": rate, "at": NOON.format(minute, 0)} for name, rate, minute in changes]
+    flow = sl.Flow("kept")
+    table = flow.table(
+        "rates", flow.source("rates_in", sl.Rows(rates, schema=RATES), time="at"), key="currency", ttl="15m"
+    )
+    table.sink("out", sl.Database(f"sqlite:///{tmp_path / 'out.db'}").write("rates"), rows="upsert")
+    flow.run(spark=spark, state=tmp_path / "state", until=until)
+    with sqlite3.connect(tmp_path / "out.db") as database:
+        found = database.execute("select currency, rate from rates order by 1").fetchall()
+    assert found == [("chf", 5), ("gbp", 3), ("usd", 2)]
+
+
 def _moment(value: Any) -> int | None:
     return None if value is None else int(sl.Instant.of(value))
 

@@ -65,4 +65,4 @@ def test_a_partition_that_is_not_read_any_more_holds_no_watermark() -> None:
     left = moved(both, {}, {"new/0": one}, 11)
     assert (set(left.partitions), left.watermark) == ({"new/0"}, Instant(9))
     none = moved(left, {}, {}, 12)
-    assert (dict(none.partitions), none.watermark) == ({}, Instant(9))
+    assert (dict(none.partitions), none.watermark, none.seen) == ({}, Instant(9), Instant(9))

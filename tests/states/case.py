@@ -61,7 +61,7 @@ class Piece:
                 edges = joint([self._edge(name) for name in before])
                 outcome = self.stages[node.name].tick([given[name] for name in before], edges, now)
                 given[node.name] = outcome.panes
-                self.edges[node.name] = self.edges[node.name].moved_to(outcome.watermark)
+                self.edges[node.name] = self.edges[node.name].moved_to(outcome.watermark, edges.seen)
         return outcome
 
     def _edge(self, name: str) -> Edge:

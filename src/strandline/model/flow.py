@@ -81,6 +81,9 @@ class Flow:
         Every row is an upsert, but for those whose column `op` says "delete" or "retract". `order` says which of two
         changes is the newer: the one that comes later ("offset"), or that with the greater value in a column.
 
+        With a `ttl` a row goes when the watermark is so far past its last change. When the input ends, in batch or by a drain,
+        those rows stay that the greatest event time has not outlived.
+
         A small table may be `broadcast`: it is kept whole in several places, and rows that are joined with it are spread
         over them, so that a key with many rows is no more work than many keys. The answer is the same.
         """

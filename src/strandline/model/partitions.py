@@ -195,23 +195,29 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceState:
-    """What is kept of a source: its watermark, its partitions by name, and the run that last moved it."""
+    """What is kept of a source: its watermark, its partitions by name, and the run that last moved it.
+
+    `seen` is the greatest event time that it ever brought, also from partitions that are gone.
+    """
 
     watermark: Instant = Instant.BEFORE_ALL_TIME
+    seen: Instant = Instant.BEFORE_ALL_TIME
     partitions: Mapping[str, PartitionState] = field(default_factory=dict, hash=False)
     run: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """This state as plain JSON."""
         partitions = {name: state.to_json() for name, state in self.partitions.items()}
-        return {"version": _VERSION, "watermark": int(self.watermark), "partitions": partitions, "run": self.run}
+        times = {"watermark": int(self.watermark), "seen": int(self.seen)}
+        return {"version": _VERSION, **times, "partitions": partitions, "run": self.run}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SourceState:
         """Read what `to_json` wrote."""
         fields = _fields(data, "a source's state")
         partitions = {name: PartitionState.from_json(state) for name, state in fields["partitions"].items()}
-        return cls(watermark=Instant(fields["watermark"]), partitions=partitions, run=fields["run"])
+        seen = Instant(fields.get("seen", Instant.BEFORE_ALL_TIME))  # a manifest that was written before has none
+        return cls(watermark=Instant(fields["watermark"]), seen=seen, partitions=partitions, run=fields["run"])
 
 
 def finish(state: SourceState) -> SourceState:

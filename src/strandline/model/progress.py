@@ -38,7 +38,8 @@ def advance_source(
     partitions = {name: step.advance(state.partitions.get(name), stats.get(name)) for name in names}
     reached = _joined(policy, partitions.values())
     watermark = state.watermark if reached is None else max(state.watermark, reached)
-    return SourceState(watermark=watermark, partitions=partitions, run=run)
+    seen = max([state.seen, *(heard.greatest for heard in stats.values())])
+    return SourceState(watermark=watermark, seen=seen, partitions=partitions, run=run)
 
 
 def _joined(policy: Policy, partitions: Collection[PartitionState]) -> Instant | None:

@@ -19,16 +19,18 @@ _VERSION = 1
 class Edge:
     """The watermark of one edge before and after a tick.
 
-    Input is judged by `before`; windows fire and state is forgotten by `after`.
+    Input is judged by `before`; windows fire and state is forgotten by `after`. `seen` is the greatest event time that has
+    come from the sources behind it.
 
     Law: an edge never moves backwards.
 
-    >>> Edge(before=Instant(0), after=Instant(30)).moved_to(Instant(20))
-    Edge(before=Instant('1970-01-01T00:00:00.000030Z'), after=Instant('1970-01-01T00:00:00.000030Z'))
+    >>> Edge(before=Instant(0), after=Instant(30)).moved_to(Instant(20)).after
+    Instant('1970-01-01T00:00:00.000030Z')
     """
 
     before: Instant
     after: Instant
+    seen: Instant = Instant.BEFORE_ALL_TIME
 
     def __post_init__(self) -> None:
         if self.after < self.before:
@@ -42,18 +44,38 @@ class Edge:
         """The edge of a flow that has seen nothing."""
         return cls(before=Instant.BEFORE_ALL_TIME, after=Instant.BEFORE_ALL_TIME)
 
-    def moved_to(self, watermark: Instant) -> Edge:
+    def moved_to(self, watermark: Instant, seen: Instant = Instant.BEFORE_ALL_TIME) -> Edge:
         """The same edge in the next tick; a watermark that lies behind is held."""
-        return Edge(before=self.after, after=max(self.after, watermark))
+        return Edge(before=self.after, after=max(self.after, watermark), seen=max(self.seen, seen))
+
+    @property
+    def come(self) -> Instant:
+        """How far time itself has come: the watermark, but for its end, which says that nothing more comes.
+
+        Then it is the latest moment that is known of: the greatest event time, or the watermark before.
+
+        >>> Edge(before=Instant(30), after=Instant.END_OF_TIME, seen=Instant(50)).come
+        Instant('1970-01-01T00:00:00.000050Z')
+        """
+        if self.after < Instant.END_OF_TIME:
+            return self.after
+        return self.seen if self.before >= Instant.END_OF_TIME else max(self.before, self.seen)
 
 
 def joint(edges: Sequence[Edge]) -> Edge:
     """The edge of an input that comes along several: complete only as far as all of them are.
 
-    >>> joint([Edge(before=Instant(0), after=Instant(9)), Edge(before=Instant(5), after=Instant(6))])
-    Edge(before=Instant('1970-01-01T00:00:00Z'), after=Instant('1970-01-01T00:00:00.000006Z'))
+    What was seen along one of them was seen.
+
+    >>> both = joint([Edge(before=Instant(0), after=Instant(9)), Edge(before=Instant(5), after=Instant(6))])
+    >>> int(both.before), int(both.after)
+    (0, 6)
     """
-    return Edge(before=min(edge.before for edge in edges), after=min(edge.after for edge in edges))
+    return Edge(
+        before=min(edge.before for edge in edges),
+        after=min(edge.after for edge in edges),
+        seen=max(edge.seen for edge in edges),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +98,7 @@ class Tick:
 
     def to_json(self) -> dict[str, Any]:
         """This tick as plain JSON."""
-        edges = {name: [int(edge.before), int(edge.after)] for name, edge in self.edges.items()}
+        edges = {name: [int(edge.before), int(edge.after), int(edge.seen)] for name, edge in self.edges.items()}
         return {"version": _VERSION, "number": self.number, "now": int(self.now), "edges": edges}
 
     @classmethod
@@ -87,8 +109,12 @@ class Tick:
                 f"A tick of version {data.get('version')!r} cannot be read here.",
                 fix=f"This Strandline reads version {_VERSION}; use the one that wrote it.",
             )
-        edges = {name: Edge(before=Instant(b), after=Instant(a)) for name, (b, a) in data["edges"].items()}
+        edges = {name: _edge(*map(Instant, ends)) for name, ends in data["edges"].items()}
         return cls(number=data["number"], now=Instant(data["now"]), edges=edges)
+
+
+def _edge(before: Instant, after: Instant, seen: Instant = Instant.BEFORE_ALL_TIME) -> Edge:
+    return Edge(before=before, after=after, seen=seen)
 
 
 def output_watermark(input_after: Instant, holds: Iterable[Instant] = ()) -> Instant:

@@ -129,7 +129,7 @@ class Engine:
             run=self.run, ending=ending and read_up,
         )  # fmt: skip
         for name, state in sources.items():
-            made.edges[name] = made.edges[name].moved_to(state.watermark)
+            made.edges[name] = made.edges[name].moved_to(state.watermark, state.seen)
         reach("ticked", made.tick)
         self._step_all(made, head)
         pending = self._wait(unpublished, made)
@@ -151,7 +151,7 @@ class Engine:
         before = {name: edge.after for name, edge in edges.items()}
         context = Context(tick=number, now=now, before=before, storage=self.storage.url, shares=self.tasks)
         # An edge that does not move in this tick has the same watermark before and after it.
-        held = {name: Edge(before=edge.after, after=edge.after) for name, edge in edges.items()}
+        held = {name: replace(edge, before=edge.after) for name, edge in edges.items()}
         return Made(tick=number, now=now, context=context, edges=held)
 
     def _read(self, frame: DataFrame, made: Made) -> None:
@@ -224,7 +224,7 @@ class Engine:
 
     def _move_output(self, plan: AnyPlan, edge: Edge, hold: int | None, made: Made) -> None:
         reached = promise(plan, edge.after, None if hold is None else Instant(hold))
-        made.edges[plan.name] = made.edges[plan.name].moved_to(reached)
+        made.edges[plan.name] = made.edges[plan.name].moved_to(reached, edge.seen)
 
     def _sinks(self, made: Made, head: Manifest | None, pending: Pending) -> dict[str, SinkRecord]:
         found = {}

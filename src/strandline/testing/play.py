@@ -224,7 +224,7 @@ class _Piece:
         edge = joint([self.edges[origin_of(parent).name] for parent in parents_of(node)])
         outcome = self.stages[node.name].tick(batches, edge, now)
         self._record(record, node, sum(map(len, batches)), outcome)
-        self.edges[node.name] = self.edges[node.name].moved_to(outcome.watermark)
+        self.edges[node.name] = self.edges[node.name].moved_to(outcome.watermark, edge.seen)
         return outcome
 
     def _record(self, record: PlayedTick, node: Stateful, rows: int, outcome: StageOutcome) -> None:

@@ -62,12 +62,14 @@ class PlayedSource:
         self.move_clock(tick.processing_time, place)
         judged: dict[str, list[_Judged]] = {}
         for part in sorted(tick.events, key=lambda events: events.partition):
-            rows = [self._judge(row, f"{place}, row {number}") for number, row in enumerate(part.rows, 1)]
-            judged.setdefault(str(part.partition), []).extend(rows)
-        self.edge = self.edge.moved_to(self._watermark(tick, judged, place))
+            found = [self._judge(row, f"{place}, row {number}") for number, row in enumerate(part.rows, 1)]
+            judged.setdefault(str(part.partition), []).extend(found)
         every = [row for part in judged.values() for row in part]
+        rows = [{**row.values, TIME: int(row.time)} for row in every if row.time is not None and row.reason is None]
+        seen = Instant(max([int(self.edge.seen), *(row[TIME] for row in rows)]))
+        self.edge = self.edge.moved_to(self._watermark(tick, judged, place), seen)
         return Arrived(
-            rows=[{**row.values, TIME: int(row.time)} for row in every if row.time is not None and row.reason is None],
+            rows=rows,
             rejected=[_rejected(row) for row in every if row.reason is not None],
             edge=self.edge,
             now=self.now,
@@ -76,15 +78,15 @@ class PlayedSource:
     def encode(self) -> str:
         """All that is kept between ticks, as JSON."""
         return json.dumps({
-            "edge": [self.edge.before, self.edge.after], "now": self.now, "started": self.started,
+            "edge": [self.edge.before, self.edge.after, self.edge.seen], "now": self.now, "started": self.started,
             "decided": self.decided, "read": self.read, "state": self.state.to_json(),
         })  # fmt: skip
 
     def restore(self, kept: str) -> None:
         """Go on from what `encode` gave."""
         data = json.loads(kept)
-        before, after = map(Instant, data["edge"])
-        self.edge, self.now = Edge(before=before, after=after), Instant(data["now"])
+        before, after, seen = map(Instant, data["edge"])
+        self.edge, self.now = Edge(before=before, after=after, seen=seen), Instant(data["now"])
         self.started = None if data["started"] is None else Instant(data["started"])
         self.decided, self.read = data["decided"], data["read"]
         self.state = SourceState.from_json(data["state"])

@@ -152,7 +152,7 @@ class TablePlan(KeepsVersions):
         came = self.filled(
             {**found, "window_start": zero, "window_end": zero - FOR_EVER, "kind": zero.astype(np.uint8)}, count
         )
-        due = state.expiries.due(edge.after)["hash"].to_numpy()
+        due = state.expiries.due(edge.come)["hash"].to_numpy()
         stored = self.newest(self.living(state, np.concatenate([came["hash"].to_numpy(), due]), int(edge.before)))
         table, ids = self.by_key(
             stacked([stored.with_columns(__new=pl.lit(False)), came.with_columns(__new=pl.lit(True))])
@@ -161,8 +161,8 @@ class TablePlan(KeepsVersions):
         table, ids = kept(table, accepted), ids[accepted]
         ends = self.changes.lives(table, ids)
         last = np.append(ids[1:] != ids[:-1], True)[: len(ids)]
-        # Without a ttl nothing is ever over, not even at the end of time.
-        over = last & (ends <= int(edge.after)) & ~table["dead"].to_numpy() & (self.node.ttl is not None)
+        # What is over is over by its time to live: that nothing more comes, at the end of time, makes no row older.
+        over = last & (ends <= int(edge.come)) & ~table["dead"].to_numpy() & (self.node.ttl is not None)
         shown = self._shown(table, ids, over)
         new = table["__new"].to_numpy()
         written = changed(only(table, self.state_schema), {"window_end": ends})

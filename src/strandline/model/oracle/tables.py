@@ -75,13 +75,19 @@ class TableOracle:
                 shown += [(values, each) for each in _difference(before, version)]
                 self.rows[key] = version
         for version in self.rows.values():
-            if version.expires is not None and version.expires <= edge.after:
+            if version.expires is not None and version.expires <= _come(edge):
                 shown += [(version.values, each) for each in _difference(version, None)]
                 version.row = None
         return Outcome(
             panes=in_order_of_keys(shown), late=[], rejected=[], replaced=[], watermark=edge.after,
             books=Books(rows=len(rows), kept=len(rows), late=0, rejected=0, missed=0),
         )  # fmt: skip
+
+
+def _come(edge: Edge) -> int:
+    """How far time has come. The end of time is none that a row could outlive: then it is the last that is known."""
+    ended = Instant.END_OF_TIME
+    return max(at for at in (edge.before, edge.seen) if at < ended) if edge.after == ended else edge.after
 
 
 def _forgotten(version: Version, edge: Edge) -> bool:

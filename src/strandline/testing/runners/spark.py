@@ -198,7 +198,8 @@ def _move(
         if tick.decides:
             moved = move_sources(flow, head, found, {}, now=now, running=tick.running, run=RUN, ending=False)[name]
         reached = moved.watermark if tick.watermark is None else max(moved.watermark, tick.watermark)
-        states[name] = replace(moved, watermark=reached)
+        times = [stats.greatest for each in found if each.source == name for stats in each.stats.values()]
+        states[name] = replace(moved, watermark=reached, seen=max([moved.seen, *times]))
     return states
 
 
