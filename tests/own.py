@@ -158,6 +158,36 @@ class Reminder(sl.Process):
         out.emit(out.key, most=self.most, values=self.values, often=often, mean=self.mean.result)
 
 
+class Basket(sl.Process):
+    """Changes all that it remembers where it stands."""
+
+    seen = sl.Value("array<bigint>", [])
+    steps = sl.List("struct<v:bigint,often:bigint>")
+    by_value = sl.Map("bigint", "struct<often:bigint>")
+
+    def on_event(self, event: Mapping[str, Any], out: Any) -> None:
+        """A number is put into the list, and counted in what stands for it."""
+        value = event["v"]
+        self.seen.append(value)
+        if not self.steps:
+            self.steps.append({"v": value, "often": 0})
+        self.steps[0]["often"] += 1
+        self.by_value.setdefault(value, {"often": 0})["often"] += 1
+        out.emit(out.key, seen=self.seen, first=self.steps[0]["often"], often=self.by_value[value]["often"])
+
+
+class Telling(sl.Process):
+    """Gives a list out, and goes on with it."""
+
+    seen = sl.List("bigint")
+
+    def on_event(self, event: Mapping[str, Any], out: Any) -> None:
+        """What was there before, and then what is there now."""
+        out.emit(out.key, seen=self.seen)
+        self.seen.append(event["v"])
+        out.emit(out.key, seen=self.seen)
+
+
 class Breaking(sl.Process):
     """Cannot divide by zero."""
 
@@ -231,5 +261,5 @@ class TiersTogether(sl.BatchLookup):
 _LOOKUPS: Final = (tier_of, patient_tier_of, numbered_tier_of, discount_of, inverse_of, Flaky, TiersTogether)
 _OTHERS: Final = (Shift, Busy, Product, Longest, EverySecond)
 OWN: Final[Constructors] = {
-    kind.__name__: kind for kind in (*_OTHERS, Counting, Silence, Reminder, Breaking, *_LOOKUPS)
+    kind.__name__: kind for kind in (*_OTHERS, Counting, Silence, Reminder, Basket, Telling, Breaking, *_LOOKUPS)
 }

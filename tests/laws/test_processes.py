@@ -19,7 +19,9 @@ from tests.lanes import examples
 from tests.laws.comparing import differences, text
 from tests.laws.meeting import NOON, SECOND, left_rows, sources
 
-OUTPUT = "user string, what string, count bigint, sum double, seen array<bigint>, names array<string>"
+OUTPUT = (
+    "user string, what string, count bigint, sum double, seen array<bigint>, names array<string>, piled array<bigint>"
+)
 
 
 class Busy(sl.Process):
@@ -29,6 +31,7 @@ class Busy(sl.Process):
     seen = sl.List("bigint")
     names = sl.Map("string", "double")
     sum = sl.Running(sl.Sum("x"))
+    pile = sl.Value("array<struct<often:bigint>>", [])
     soon = sl.Timer("30s")
     clock = sl.Timer("10s", clock="processing")
 
@@ -38,7 +41,9 @@ class Busy(sl.Process):
         if number == 1:
             self.seen.append(self.count)
             self.soon.set(after=f"{self.count % 7 + 1}s")
+            (self.pile or [{"often": 0}])[-1]["often"] += 1
         elif number == 2:
+            self.pile.append({"often": self.count})
             self.names[str(self.count % 3)] = event["x"]
             self.clock.set(after="2s")
             out.side("aside", user=event["user"], count=self.count)
@@ -48,6 +53,7 @@ class Busy(sl.Process):
         else:
             self.count, self.seen = 0, []
             self.names.clear()
+            self.pile.clear()
         self._tell(out, "event")
 
     def on_timer(self, timer: str, out: Any) -> None:
@@ -59,8 +65,8 @@ class Busy(sl.Process):
             self.seen = self.seen[1:]
 
     def _tell(self, out: Any, what: str) -> None:
-        names = sorted(self.names)
-        out.emit(out.key, what=what, count=self.count, sum=self.sum.result, seen=self.seen, names=names)
+        names, piled = sorted(self.names), [each["often"] for each in self.pile]
+        out.emit(out.key, what=what, count=self.count, sum=self.sum.result, seen=self.seen, names=names, piled=piled)
 
 
 class Counting(sl.Process):

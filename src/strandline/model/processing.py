@@ -6,7 +6,8 @@ import copy
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from strandline.errors import DataError, DescriptionError, StrandlineError, did_you_mean, raised_by
@@ -19,7 +20,7 @@ from strandline.model.values import LIMIT, checked_row, checked_value
 
 _NO_VALUES: Final[Mapping[str, Any]] = {}
 # What cannot be changed where it stands, and so need not be copied.
-_PLAIN: Final = (int, float, str, bool, bytes, type(None))
+_PLAIN: Final = frozenset((int, float, str, bool, bytes, type(None), datetime, date, timedelta, Decimal))
 # The types whose every value a column holds as it is, but for the greatest numbers.
 _HELD_AS: Final[Mapping[str, type]] = {"bigint": int, "double": float, "boolean": bool, "binary": bytes}
 
@@ -69,12 +70,29 @@ class Output:
         return self._moment.now.moment
 
     def emit(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> None:
-        """Give a row out; columns that are left out are null."""
-        self._rows.append((None, {**(row or {}), **columns}, self._moment.time))
+        """Give a row out as it is now; columns that are left out are null."""
+        self._rows.append((None, _kept_row({**(row or {}), **columns}), self._moment.time))
 
     def side(self, name: str, row: Mapping[str, Any] | None = None, /, **columns: Any) -> None:
         """Give a row out at a side."""
-        self._rows.append((name, {**(row or {}), **columns}, self._moment.time))
+        self._rows.append((name, _kept_row({**(row or {}), **columns}), self._moment.time))
+
+
+def _kept_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row that what the process does later cannot change."""
+    for name, value in row.items():
+        if type(value) not in _PLAIN:
+            row[name] = copied(value)
+    return row
+
+
+def copied(value: Any) -> Any:
+    """The same value, of lists and dictionaries of its own all the way down."""
+    if isinstance(value, list | tuple):
+        return [copied(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: copied(each) for name, each in value.items()}
+    return value
 
 
 class SetTimer:
@@ -233,16 +251,16 @@ class Bench:
 
 
 def opened(described: Kept, value: Any) -> Any:
-    """A value that was kept, as the process sees it."""
+    """A value that was kept, as the process sees it: what is kept is not changed by what becomes of it there."""
     if isinstance(described, Value):
         if value is not None:
-            return value
-        return described.default if isinstance(described.default, _PLAIN) else copy.deepcopy(described.default)
+            return value if type(value) in _PLAIN else copied(value)
+        return described.default if type(described.default) in _PLAIN else copy.deepcopy(described.default)
     if isinstance(described, Running):
         return RunningAggregate(described.aggregate, None if value is None else json.loads(value))
     if isinstance(described, Map):
-        return {each["key"]: each["value"] for each in value or ()}
-    return list(value or ())
+        return {each["key"]: copied(each["value"]) for each in value or ()}
+    return copied(value or [])
 
 
 def _closer(process: str, name: str, described: Kept) -> Callable[[Any], Any]:
