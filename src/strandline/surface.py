@@ -39,7 +39,7 @@ from strandline.model.intervals import After, Around, Before, Between
 from strandline.model.keyed import Keyed
 from strandline.model.lookups import BatchLookup, Cache, Lookup
 from strandline.model.nodes import Arrival
-from strandline.model.patterns import absent, next, sequence, step  # noqa: A004 - sl.next
+from strandline.model.patterns import absent, followed_by, next, sequence, step  # noqa: A004 - sl.next
 from strandline.model.process import TTL, List, Map, Process, Running, TableProcess, Timer, Value
 from strandline.model.secrets import Secret
 from strandline.model.streams import Stage, Stream
@@ -163,6 +163,7 @@ __all__ = [
     "Variance",
     "When",
     "absent",
+    "followed_by",
     "next",
     "sequence",
     "step",

@@ -67,7 +67,7 @@ def counting(panes: Stage, right: Stream, data: st.DataObject) -> Stage:
 
 
 def found(panes: Stage, right: Stream, data: st.DataObject) -> Stage:
-    pattern = sl.sequence(sl.step("one", "n = 1"), sl.step("more", "n > 1"), within="15s", skip="none")
+    pattern = sl.sequence(sl.step("one", "n = 1"), sl.step("more", "n > 1"), within="15s", skip="to_next")
     return panes.key_by("user").detect("found", pattern)
 
 

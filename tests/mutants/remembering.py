@@ -8,17 +8,19 @@ from typing import Any, TypeAlias
 import pytest
 
 from strandline.kernel.advance import Advanced
+from strandline.kernel.operators.detect import DetectPlan
 from strandline.kernel.operators.plan import Taken
 from strandline.kernel.operators.process import ProcessPlan
+from strandline.kernel.operators.runs import Machine
 from strandline.kernel.operators.table import TablePlan
 from strandline.kernel.operators.table_join import JoinTablePlan
 from strandline.kernel.operators.turn import Turn
 from strandline.kernel.state import State
-from strandline.model.detecting import Machine
+from strandline.model.nodes import DetectNode
 from strandline.model.oracle import tables as oracle_tables
+from strandline.model.oracle.patterns import DetectOracle, Ways
 from strandline.model.oracle.process import Keyed, ProcessOracle
 from strandline.model.oracle.tables import JoinTableOracle, TableOracle
-from strandline.model.patterns import Pattern
 from strandline.model.processing import KeyState, Moment
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant, Span
@@ -105,17 +107,62 @@ def events_are_taken_as_they_come(patch: Patch) -> None:
     """Nobody waits for the watermark to know the order of events."""
     for made in (ProcessPlan, ProcessOracle):
         change_node(patch, made, lambda node: replace(node, order="arrival"))
+    patch.setattr(DetectOracle, "_ready", lambda self, key, edge: [*key.waiting])
 
 
 def others_may_come_between_consecutive_events(patch: Patch) -> None:
     """A repetition passes others by, as a step does."""
 
-    def relaxed(pattern: Pattern) -> Pattern:
-        return replace(pattern, steps=tuple(replace(each, adjoining=False) for each in pattern.steps))
+    def relaxed(node: DetectNode) -> DetectNode:
+        steps = tuple(replace(each, adjoining=False) for each in node.pattern.steps)
+        return replace(node, pattern=replace(node.pattern, steps=steps))
 
-    change_node(patch, Machine, relaxed)
+    for made in (DetectPlan, DetectOracle):
+        change_node(patch, made, relaxed)
 
 
 def matches_share_events(patch: Patch) -> None:
     """After a match nothing is skipped."""
-    change_node(patch, Machine, lambda pattern: replace(pattern, skip="none"))
+    for made in (DetectPlan, DetectOracle):
+        change_node(patch, made, lambda node: replace(node, pattern=replace(node.pattern, skip="to_next")))
+
+
+def an_event_that_fits_is_taken(patch: Patch) -> None:
+    """A run never passes an event by that it may take, and takes it for the step at which it is."""
+    after = Machine._after
+
+    def kernel(self: Machine, found: Any, *before: Any) -> Any:
+        first: dict[int, Any] = {}
+        for source, *rest in found:
+            first.setdefault(source, (source, *rest))
+        return after(self, [*first.values()], *before)
+
+    def oracle(self: Ways, at: int, count: int, last: int, here: int) -> Any:
+        if here > self.end:
+            return () if self._complete(at, count, last) else None
+        for step, number in self._choices(at, count, last, here):
+            rest = self.go_on(step, number, here, here + 1)
+            return None if rest is None else ((here, step), *rest)
+        return self.go_on(at, count, last, here + 1)
+
+    patch.setattr(Machine, "_after", kernel)
+    patch.setattr(Ways, "_go_on", oracle)
+
+
+def what_must_not_come_is_asked_of_the_step_beside_it_alone(patch: Patch) -> None:
+    """Where that step was left out, nobody asks."""
+    broken, move = Ways._broken, Machine._move
+
+    def beside(steps: Any, at: int) -> int:
+        return next((place for place in range(at + 1, len(steps)) if not steps[place].negated), len(steps))
+
+    def oracle(self: Ways, at: int, step: int, last: int, here: int) -> bool:
+        return broken(self, at, min(step, beside(self.steps, at)), last, here)
+
+    def kernel(self: Machine, profile: Any, fits: int) -> Any:
+        asked = sum(1 << each for place in profile for each in range(place.at + 1, beside(self.steps, place.at)))
+        absent = sum(1 << each for each in self.absent)
+        return move(self, profile, fits & (asked | ~absent))
+
+    patch.setattr(Ways, "_broken", oracle)
+    patch.setattr(Machine, "_move", kernel)

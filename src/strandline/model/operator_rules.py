@@ -271,7 +271,8 @@ def _patterns(node: OperatorNode, inputs: Inputs) -> Problems:
     if not isinstance(node, DetectNode) or inputs is None:
         return
     for step in node.pattern.steps:
-        yield from boolean_problems(f"The step {step.name!r}", step.condition, inputs[0])
+        for problem in boolean_problems("It", step.condition, inputs[0]):
+            yield type(problem)(f"In stage {node.name!r}, step {step.name!r}: {problem.what}", fix=problem.fix)
         try:
             bind(parse(step.condition), inputs[0])
         except OutsideSubset as error:

@@ -4,7 +4,8 @@
     sl.sequence(sl.step("look", "kind = 'look'"), sl.absent("buy", "kind = 'buy'"), within="1h")
 
 A step follows the one before it, with any events between them; `sl.next` follows it directly. An absent step is an event
-that must not come between its neighbours, or, as the last one, before the time of the pattern is over.
+that must not come between the steps before and after it that are there, or, as the last one, before the time is over.
+`sequence` says which match is told.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from strandline.errors import DescriptionError, told
 from strandline.model.expressions import parse, require_text
 from strandline.model.time import Span
 
-Skip = Literal["past_last", "to_next", "none"]
+Skip = Literal["past_last", "to_next"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Step:
     negated: bool = False
 
     def times(self, low: int, high: int | None = None) -> Step:
-        """So many events, or as many as come of so many to so many; the last step is complete with the least number."""
+        """So many events, or so many to so many; the last step is complete with the least number."""
         most = low if high is None else high
         if (
             not all(isinstance(each, int) and not isinstance(each, bool) for each in (low, most))
@@ -76,13 +77,22 @@ def step(name: str, condition: str) -> Step:
     return _step(name, condition)
 
 
+def followed_by(name: str, condition: str) -> Step:
+    """The same as `step`, for those who like to read it: some time after the step before it, whatever comes between."""
+    return _step(name, condition)
+
+
 def next(name: str, condition: str) -> Step:  # noqa: A001 - sl.next reads as what it is
     """The same, right after the step before it: no other event of the key comes between."""
     return replace(_step(name, condition), strict=True)
 
 
 def absent(name: str, condition: str) -> Step:
-    """No such event between the steps before and after it; as the last one, none before the time is over."""
+    """No such event behind the step before it, up to the step after it; as the last one, none before the time is over.
+
+    Where the step before or after is optional and is left out, the next one that is there counts. An event that must not come
+    cannot be taken for the step after it.
+    """
     return replace(_step(name, condition), negated=True)
 
 
@@ -93,11 +103,31 @@ def _step(name: str, condition: str) -> Step:
     return Step(name=name, condition=condition)
 
 
-def sequence(*steps: Step, within: str | timedelta | Span, skip: Skip = "past_last") -> Pattern:
-    """Steps in their order. After a match `skip` says which others may still come of events that are in it.
+def sequence(*steps: Step, within: str | timedelta | Span | None = None, skip: Skip = "past_last") -> Pattern:
+    """Steps in their order, for the events of a key in event-time order; events of one moment stand as they came.
 
-    "past_last": none that began before its end; "to_next": none that began with its first event; "none": all.
+    **What is a match.** Events, one behind the other, that fit the steps: each step as often as it says, or not at all if it is
+    optional. Other events may stand between them, but not before a step that is `next`, nor between the events of one that
+    is `consecutive`. The last event comes at most `within` after the first; what must not come is waited for as long.
+
+    **Which one is told.** Of all matches that begin with an event, one: that which is complete first. So the last step takes
+    its least number of events, and nothing is missed that a regular expression over the key's events would find. If several
+    are complete with the same event, or when the time is over: the one that rather takes an event than passes it by, and rather
+    for the step at which it is than for the next one.
+
+    **What comes after it.** skip="past_last": no match begins before, or with, the last event of one that was told.
+    skip="to_next": every event may begin a match, with events of others too. Matches are told in the order in which they are
+    complete, and those complete at once in the order of their beginnings.
+
+    >>> three = sequence(step("fail", "not success").times(3).consecutive(), within="10m")  # F S F F: none; F F F: one
+    >>> three.skip
+    'past_last'
     """
+    if within is None:
+        raise DescriptionError(
+            "A sequence without within= would wait for its last step for ever.",
+            fix="Give the time of a whole match: within='10m'.",
+        )
     span = Span.of(within)
     names = [each.name for each in steps if isinstance(each, Step)]
     if len(names) != len(steps) or not steps:
@@ -120,6 +150,11 @@ def sequence(*steps: Step, within: str | timedelta | Span, skip: Skip = "past_la
         raise DescriptionError(
             "A sequence needs a step that is there, and does not begin with one that is absent.",
             fix="Begin with sl.step(...), and let at least one step not be optional.",
+        )
+    if steps[-1].skippable:
+        raise DescriptionError(
+            f"The step {steps[-1].name!r} would never be taken: a match is complete without it, and is told at once.",
+            fix="Leave it out; or end with sl.absent(...), so that it is waited for.",
         )
     if steps[0].strict:
         raise DescriptionError("The first step follows nothing.", fix="Begin with sl.step(...), not with sl.next(...).")

@@ -12,7 +12,7 @@ from strandline.model.aggregates import BUILT_IN
 from strandline.model.intervals import After, Around, Before, Between
 from strandline.model.lookups import Cache
 from strandline.model.nodes import Arrival
-from strandline.model.patterns import absent, next, sequence, step  # noqa: A004 - sl.next
+from strandline.model.patterns import absent, followed_by, next, sequence, step  # noqa: A004 - sl.next
 from strandline.model.process import TTL
 from strandline.model.triggers import KINDS
 from strandline.model.watermarks import Bounded, FromSource, Monotonic, Percentile
@@ -23,7 +23,7 @@ Constructors: TypeAlias = Mapping[str, Callable[..., Any]]
 _WINDOWS: Final = (Tumbling, Hopping, Session, Global, SameWindow)
 _POLICIES: Final = (Bounded, Percentile, Monotonic, FromSource)
 _INTERVALS: Final = (Before, After, Around, Between)
-_PATTERNS: Final = (sequence, step, next, absent)
+_PATTERNS: Final = (sequence, step, followed_by, next, absent)
 _OF_STEPS: Final = ("times", "consecutive", "optional")  # of a step of a pattern
 PUBLIC: Final[Constructors] = MappingProxyType(
     {

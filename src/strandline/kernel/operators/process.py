@@ -61,6 +61,11 @@ class ProcessPlan(OperatorPlan):
         return TableBench(self.node.process, self.node.keys, self.inputs[0], self.node.output)
 
     @property
+    def turning(self) -> type[Turn] | type[TableTurn]:
+        """How the keys that are woken take their turn."""
+        return Turn if issubclass(self.node.process, Process) else TableTurn
+
+    @property
     def own_columns(self) -> dict[str, pl.DataType]:
         """What is remembered, when timers ring, the greatest event time; and the columns of events that wait."""
         columns = {KEPT + name: polars_type(each.kind) for name, each in self.values.items()}
@@ -132,7 +137,7 @@ class ProcessPlan(OperatorPlan):
             events = stacked([waiting, came])
             ready = kept(events, events["window_start"].to_numpy() < int(edge.after))
             left = kept(came, came["window_start"].to_numpy() >= int(edge.after))
-        turn = (Turn if self.table_bench is None else TableTurn)(self, self._newest(words), ready, left, edge, tick)
+        turn = self.turning(self, self._newest(words), ready, left, edge, tick)
         turn.run()
         return turn
 

@@ -18,7 +18,7 @@ from strandline.kernel.order import arrange
 from strandline.kernel.schema import polars_type
 from strandline.kernel.users import python_rows
 from strandline.model.panes import TIME
-from strandline.model.processing import KeyState, Moment
+from strandline.model.processing import Bench, KeyState, Moment
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant
 from strandline.model.types import Schema, Type
@@ -77,7 +77,7 @@ class Turn:
     def __init__(
         self, plan: ProcessPlan, words: pl.DataFrame, ready: pl.DataFrame, left: pl.DataFrame, edge: Edge, tick: Tick
     ) -> None:
-        self.plan, self.bench, self.edge, self.now, self.left = plan, plan.bench, edge, tick.now, left
+        self.plan, self.edge, self.now, self.left = plan, edge, tick.now, left
         columns = ["hash", *plan.key_schema]
         self.table = stacked([only(words, columns), only(ready, columns)])
         self.words, self.ready, self.known = words, ready, words.height
@@ -85,6 +85,11 @@ class Turn:
         schemas.update(plan.node.sides)
         self.given = {side: _Given({name: [] for name in schema}) for side, schema in schemas.items()}
         self.left_behind = _Words(plan)
+
+    @property
+    def bench(self) -> Bench:
+        """The user's class at work."""
+        return self.plan.bench
 
     def run(self) -> None:
         """Hand everything over."""
@@ -122,7 +127,7 @@ class Turn:
             expires = None if plan.node.ttl is None else end
             yield KeyState(dict(zip(plan.values, values, strict=True)), pending, expires, latest)
 
-    def _events(self, rows: Array) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _events(self, rows: Array) -> Iterator[tuple[int, Any]]:
         """The events in this order, each with its time."""
         names, ready = list(self.plan.inputs[0]), self.ready[rows]
         columns = python_rows(ready, [EVENT + name for name in names])
@@ -132,7 +137,7 @@ class Turn:
     # One key.
 
     def _run_key(
-        self, key: dict[str, Any], state: KeyState | None, events: Iterable[tuple[int, dict[str, Any]]]
+        self, key: dict[str, Any], state: KeyState | None, events: Iterable[tuple[int, Any]]
     ) -> KeyState | None:
         bench, before, now, waits = self.bench, self.edge.before, self.now, self.plan.waits
         for time, row in events:

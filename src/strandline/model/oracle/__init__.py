@@ -11,7 +11,7 @@ It reads the fields of descriptions and calls none of their methods, so that it 
     living      a window that is not forgotten
     passing     what goes into a stage in a tick, and what comes out
     stage       a tick: reject, judge, take, ask, forget
-    dedupe, join, lookup, over, process, tables   stages other than windows
+    dedupe, join, lookup, over, patterns, process, tables   stages other than windows
     late        what these say of late rows
 """
 
@@ -20,6 +20,7 @@ from strandline.model.oracle.join import JoinOracle
 from strandline.model.oracle.lookup import LookupOracle
 from strandline.model.oracle.over import OverOracle
 from strandline.model.oracle.passing import Books, Outcome
+from strandline.model.oracle.patterns import DetectOracle
 from strandline.model.oracle.process import ProcessOracle
 from strandline.model.oracle.stage import StageOracle
 from strandline.model.oracle.tables import JoinTableOracle, TableOracle
@@ -27,6 +28,7 @@ from strandline.model.oracle.tables import JoinTableOracle, TableOracle
 __all__ = [
     "Books",
     "DedupeOracle",
+    "DetectOracle",
     "JoinOracle",
     "JoinTableOracle",
     "LookupOracle",

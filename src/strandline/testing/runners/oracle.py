@@ -10,7 +10,6 @@ from strandline.errors import TranscriptError
 from strandline.lookups.asking import asker_of
 from strandline.model.aggregates import Merge
 from strandline.model.checks import asked_columns
-from strandline.model.detecting import process_of
 from strandline.model.evaluate import evaluate
 from strandline.model.expressions import Expression
 from strandline.model.flow import Flow
@@ -31,6 +30,7 @@ from strandline.model.nodes import (
 )
 from strandline.model.oracle import (
     DedupeOracle,
+    DetectOracle,
     JoinOracle,
     JoinTableOracle,
     LookupOracle,
@@ -49,7 +49,15 @@ from strandline.testing.runners import StageOutcome, Stateless
 
 OracleRow = dict[str, Any]
 Oracle: TypeAlias = (
-    StageOracle | DedupeOracle | JoinOracle | ProcessOracle | OverOracle | TableOracle | JoinTableOracle | LookupOracle
+    StageOracle
+    | DedupeOracle
+    | DetectOracle
+    | JoinOracle
+    | ProcessOracle
+    | OverOracle
+    | TableOracle
+    | JoinTableOracle
+    | LookupOracle
 )
 
 
@@ -104,7 +112,7 @@ def _operator(node: OperatorNode) -> Oracle:
     if isinstance(node, DedupeNode):
         return DedupeOracle(node, lateness=lateness_of(node), schemas=inputs)
     if isinstance(node, DetectNode):
-        return ProcessOracle(process_of(node, inputs[0]), lateness=lateness_of(node), schemas=inputs)
+        return DetectOracle(node, lateness=lateness_of(node), schemas=inputs)
     if isinstance(node, ProcessNode):
         if not issubclass(node.process, Process):
             raise TranscriptError(
