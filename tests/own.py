@@ -158,6 +158,22 @@ class Reminder(sl.Process):
         out.emit(out.key, most=self.most, values=self.values, often=often, mean=self.mean.result)
 
 
+class Nudge(sl.Process):
+    """Tells by the clock how many events there were, half a minute after the last."""
+
+    count = sl.Value("bigint", 0)
+    due = sl.Timer("30s", clock="processing")
+
+    def on_event(self, event: Mapping[str, Any], out: Any) -> None:
+        """Count, and wait."""
+        self.count += 1
+        self.due.set(after="30s")
+
+    def on_timer(self, timer: str, out: Any) -> None:
+        """Tell."""
+        out.emit(out.key, n=self.count)
+
+
 class Basket(sl.Process):
     """Changes all that it remembers where it stands."""
 
@@ -261,5 +277,5 @@ class TiersTogether(sl.BatchLookup):
 _LOOKUPS: Final = (tier_of, patient_tier_of, numbered_tier_of, discount_of, inverse_of, Flaky, TiersTogether)
 _OTHERS: Final = (Shift, Busy, Product, Longest, EverySecond)
 OWN: Final[Constructors] = {
-    kind.__name__: kind for kind in (*_OTHERS, Counting, Silence, Reminder, Basket, Telling, Breaking, *_LOOKUPS)
+    kind.__name__: kind for kind in (*_OTHERS, Counting, Silence, Reminder, Nudge, Basket, Telling, Breaking, *_LOOKUPS)
 }

@@ -100,7 +100,7 @@ def days(draw: st.DrawFn) -> tuple[Step, ...]:
         drawn = draw(st.lists(st.tuples(left_rows, st.integers(0, 24)), max_size=6))
         rows = [{**row, "at": mark + (n - (12 if at else 4)) * SECOND} for row, n in drawn]
         mark += max(0, draw(st.integers(-6, 14))) * SECOND if at else 0
-        clock += draw(st.integers(0, 4)) * SECOND
+        clock += draw(st.sampled_from((0, 1, 2, 3, 4, 9, 30))) * SECOND
         made.append(Tick(Events(rows), watermark=mark if at else None, processing_time=clock))
         if draw(st.integers(0, 3)) == 0:
             made.append(Crash())
@@ -108,7 +108,7 @@ def days(draw: st.DrawFn) -> tuple[Step, ...]:
 
 
 TTLS = (None, sl.TTL("40s"), sl.TTL("31s", since="read"))
-BY_THE_CLOCK = (sl.TTL("7s", clock="processing"), sl.TTL("9s", clock="processing", since="read"))
+BY_THE_CLOCK = (sl.TTL("8s", clock="processing"), sl.TTL("9s", clock="processing", since="read"))
 
 
 def busy(order: Any, ttl: Any) -> Any:

@@ -80,16 +80,16 @@ def a_row_takes_what_is_known_when_it_comes(patch: Patch) -> None:
 
 def state_expires_with_the_watermark(patch: Patch) -> None:
     """What is remembered is seen until it is swept away."""
-    visible, forget = Turn._visible, ProcessOracle._forget
+    visible, expired = Turn._visible, ProcessOracle._expired
 
     def kernel(self: Turn, state: KeyState | None, time: int) -> KeyState | None:
         return visible(self, state, int(self.edge.before))
 
-    def oracle(self: ProcessOracle, key: Keyed, moment: Moment) -> None:
-        forget(self, key, Moment(moment.watermark, moment.watermark, moment.now))
+    def oracle(self: ProcessOracle, key: Keyed, moment: Moment) -> bool:
+        return expired(self, key, Moment(moment.watermark, moment.watermark, moment.now))
 
     patch.setattr(Turn, "_visible", kernel)
-    patch.setattr(ProcessOracle, "_forget", oracle)
+    patch.setattr(ProcessOracle, "_expired", oracle)
 
 
 def an_event_comes_before_a_timer_of_its_moment(patch: Patch) -> None:

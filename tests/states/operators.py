@@ -197,7 +197,7 @@ class Reminders(sl.Process):
     """Tells by the clock what came."""
 
     last = sl.Value("bigint")
-    due = sl.Timer("1m", clock="processing")
+    due = sl.Timer("30s", clock="processing")
 
     def on_event(self, event: Mapping[str, Any], out: Any) -> None:
         self.last = event["n"]

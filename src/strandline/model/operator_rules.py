@@ -37,6 +37,7 @@ from strandline.model.result_types import result_type
 from strandline.model.salting import BROADCAST, spreads
 from strandline.model.sinks import shows_again
 from strandline.model.syntax import OutsideSubset
+from strandline.model.time import Span
 from strandline.model.types import Schema
 from strandline.model.windows import SameWindow
 
@@ -171,12 +172,13 @@ def _process_state(node: OperatorNode, inputs: Inputs) -> Problems:
             fix="Keep values alone, or derive it from sl.Process.",
         )
     for name, timer in timers.items():
-        if node.ttl is not None and (timer.clock != node.ttl.clock or timer.longest > node.ttl.span):
+        if node.ttl is not None and (timer.clock != node.ttl.clock or timer.longest >= node.ttl.span):
             how = f"waits for up to {timer.longest.text} in {timer.clock} time"
             yield DescriptionError(
                 f"The timer {name!r} of stage {node.name!r} {how}, and its key is forgotten {node.ttl.span.text} after it was "
                 f"last {'written' if node.ttl.since == 'write' else 'read'}, in {node.ttl.clock} time: it might never ring.",
-                fix=f"Give ttl=sl.TTL({timer.longest.text!r}, clock={timer.clock!r}) or more, or a shorter sl.Timer.",
+                fix=f"Give a ttl of more than {timer.longest.text}, such as sl.TTL({Span(2 * timer.longest).text!r}, "
+                f"clock={timer.clock!r}), or a shorter sl.Timer.",
             )
     if node.order == "event_time" and node.ttl is not None and node.ttl.clock == "processing":
         yield DescriptionError(

@@ -112,7 +112,8 @@ class ProcessPlan(OperatorPlan):
         late = self.late(rows[TIME].to_numpy(), edge) & self.waits
         behind, fresh = kept(rows, late), kept(rows, ~late)
         woken = [fresh[HASH], state.expiries.due(edge.after)["hash"], state.timers.due(tick.now)["hash"]]
-        clock = int(tick.now) if self.by_clock else int(edge.before)
+        # By the clock a key may have expired since the last tick, with a timer that was due before it did.
+        clock = int(Instant.BEFORE_ALL_TIME) if self.by_clock else int(edge.before)
         stored = self.living(state, np.concatenate([each.to_numpy() for each in woken]), clock)
         turn = self._turn(stored, fresh, edge, tick)
         expiries = state.expiries.forget(edge.after).add(turn.due("event", int(edge.after)))

@@ -144,11 +144,31 @@ class Turn:
             if waits:
                 state = self._ring(key, state, until=time)
             if state is not None and state.expires is not None:
-                state = self._visible(state, max(time, int(before)))
+                state = self._met(key, state, max(time, int(before)))
             bench.take_up(state)
             bench.event(key, row, Moment(time, before, now))
             state = self._after(state, time, read=True)
         return self._ring(key, state, until=None)
+
+    def _met(self, key: dict[str, Any], state: KeyState | None, time: int) -> KeyState | None:
+        """The state that an event finds; one that has expired lets the timers ring first that were due before it did."""
+        while state is not None and self._visible(state, time) is None:
+            due = min(((at, name) for name, at in state.timers.items() if self._overdue(state, name, at)), default=None)
+            if due is None:
+                return None
+            state = self._ring_one(key, state, due[1], due[0])
+        return state
+
+    def _overdue(self, state: KeyState, name: str, at: int) -> bool:
+        clock = self.edge.after if self.plan.timers[name].clock == "event" else self.now
+        return at <= clock and self._outlives(state, name, at)
+
+    def _outlives(self, state: KeyState, name: str, at: int) -> bool:
+        """Whether a key is still remembered at the time for which a timer of its was set."""
+        ttl = self.plan.node.ttl
+        return (
+            ttl is None or state.expires is None or (ttl.clock == self.plan.timers[name].clock and at < state.expires)
+        )
 
     def _ring(self, key: dict[str, Any], state: KeyState | None, *, until: int | None) -> KeyState | None:
         """Let the timers ring that are due, the earliest first."""
@@ -177,12 +197,11 @@ class Turn:
         by_event = self.plan.timers[name].clock == "event"
         # By the clock no event time has come; the key's latest one is the best that is known.
         time = max(at if by_event else state.latest, int(self.edge.before))
-        living = self._visible(state, time)
-        if living is None or name not in living.timers:
-            return living
-        self.bench.take_up(living)
+        if not self._outlives(state, name, at):
+            return None
+        self.bench.take_up(state)
         self.bench.ring(key, name, Moment(time, self.edge.before, self.now))
-        return self._after(living, time, read=False)
+        return self._after(state, time, read=False)
 
     def _visible(self, state: KeyState | None, time: int) -> KeyState | None:
         """The state, unless it has expired."""

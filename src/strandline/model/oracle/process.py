@@ -111,6 +111,8 @@ class ProcessOracle:
 
     def _event(self, key: Keyed, row: Row, edge: Edge, now: Instant) -> None:
         moment = Moment(row[TIME], edge.before, now)
+        while (due := self._overdue(key, edge, now)) and self._expired(key, moment):
+            self._ring(key, due[0][1], due[0][0], edge, now)  # it was due before its key expired
         self._forget(key, moment)
         self.bench.take_up(key.state)
         clean = {name: canonical(value, self.schema[name]) for name, value in visible(row).items()}
@@ -124,8 +126,8 @@ class ProcessOracle:
             # By the clock no event time has come; the key's latest one is the best that is known.
             assert key.state is not None
             moment = Moment(max(key.state.latest, edge.before), edge.before, now)
-        self._forget(key, moment)
-        if key.state is None or name not in key.state.timers:
+        if not self._outlives(key, name, at):
+            key.state = None
             return
         self.bench.take_up(key.state)
         self.bench.ring(self._named(key), name, moment)
@@ -134,12 +136,29 @@ class ProcessOracle:
     def _named(self, key: Keyed) -> dict[str, Any]:
         return dict(zip(self.node.keys, key.values, strict=True))
 
+    def _overdue(self, key: Keyed, edge: Edge, now: Instant) -> list[tuple[int, str]]:
+        """The timers to which time has come while their key was remembered, the earliest first."""
+        timers = {} if key.state is None else key.state.timers
+        clocks = {"event": edge.after, "processing": now}
+        due = ((at, name) for name, at in timers.items() if at <= clocks[self._timer(name).clock])
+        return sorted((at, name) for at, name in due if self._outlives(key, name, at))
+
+    def _outlives(self, key: Keyed, name: str, at: int) -> bool:
+        """Whether a key is still remembered at the time for which a timer of its was set."""
+        ttl = self.node.ttl
+        if ttl is None or key.state is None or key.state.expires is None:
+            return True
+        return self._timer(name).clock == ttl.clock and at < key.state.expires
+
+    def _expired(self, key: Keyed, moment: Moment) -> bool:
+        if key.state is None or key.state.expires is None or self.node.ttl is None:
+            return False
+        clock = moment.now if self.node.ttl.clock == "processing" else max(moment.time, moment.watermark)
+        return key.state.expires <= clock
+
     def _forget(self, key: Keyed, moment: Moment) -> None:
         """What has expired is as if it had never been."""
-        if key.state is None or key.state.expires is None or self.node.ttl is None:
-            return
-        clock = moment.now if self.node.ttl.clock == "processing" else max(moment.time, moment.watermark)
-        if key.state.expires <= clock:
+        if self._expired(key, moment):
             key.state = None
 
     def _remember(self, key: Keyed, moment: Moment, *, read: bool) -> None:
