@@ -27,6 +27,7 @@ from strandline.errors import DescriptionError, told
 from strandline.model.aggregates import Aggregate, Count, Max, Mean, Min, Sum
 from strandline.model.time import Span
 from strandline.model.types import Type, array_of
+from strandline.model.values import checked_value
 
 if TYPE_CHECKING:
     from strandline.model.processing import Output
@@ -55,8 +56,9 @@ class Value(_OnSelf):
     default: Any
 
     def __init__(self, type: str, default: Any = None) -> None:
-        object.__setattr__(self, "kind", Type.of(type))
-        object.__setattr__(self, "default", default)
+        kind = Type.of(type)
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "default", checked_value(kind, default, f"The default of Value({kind.text!r})"))
 
 
 @dataclass(frozen=True, slots=True, init=False)

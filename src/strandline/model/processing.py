@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -11,11 +10,11 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from strandline.errors import DataError, DescriptionError, StrandlineError, did_you_mean, raised_by
-from strandline.model.aggregates import Aggregate, Count, Max, Mean, Min
 from strandline.model.process import Kept, List, Map, Process, Running, Timer, Value, kept_of, timers_of
+from strandline.model.running_aggregates import RunningAggregate
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
-from strandline.model.users import ask, kept_text, output_of
+from strandline.model.users import ask
 from strandline.model.values import LIMIT, checked_row, checked_value
 
 _NO_VALUES: Final[Mapping[str, Any]] = {}
@@ -56,8 +55,11 @@ class Output:
 
     @property
     def time(self) -> datetime:
-        """The time of the event, or for which the timer was set; rows that are emitted have it."""
-        return Instant(self._moment.time).moment
+        """The time of the event, or for which the timer was set; rows that are emitted have it.
+
+        A timer may be set for later than the last moment of the year 9999, and is told to be of that moment.
+        """
+        return _in_calendar(self._moment.time)
 
     @property
     def watermark(self) -> datetime | None:
@@ -76,6 +78,10 @@ class Output:
     def side(self, name: str, row: Mapping[str, Any] | None = None, /, **columns: Any) -> None:
         """Give a row out at a side."""
         self._rows.append((name, _kept_row({**(row or {}), **columns}), self._moment.time))
+
+
+def _in_calendar(time: int) -> datetime:
+    return Instant(min(max(time, Instant.FIRST_IN_CALENDAR), Instant.LAST_IN_CALENDAR)).moment
 
 
 def _kept_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +111,7 @@ class SetTimer:
     def at(self) -> datetime | None:
         """When it rings, if it is set."""
         at = self._bench.timers.get(self._name)
-        return None if at is None else Instant(at).moment
+        return None if at is None else _in_calendar(at)
 
     def set(self, at: str | datetime | int | None = None, *, after: str | timedelta | Span | None = None) -> None:
         """Let it ring at an instant, or some time after this moment; a time that it was set for before is forgotten."""
@@ -131,49 +137,6 @@ class SetTimer:
         self._bench.timers.pop(self._name, None)
 
 
-class RunningAggregate:
-    """An aggregate of the key at hand."""
-
-    def __init__(self, aggregate: Any, accumulator: Any = None) -> None:
-        self._aggregate = aggregate
-        self._mine = isinstance(aggregate, Aggregate)
-        start: Any = ask(f"{type(aggregate).__name__}.start", aggregate.start) if self._mine else [0, None]
-        self.accumulator: Any = start if accumulator is None else accumulator
-
-    def add(self, event: Mapping[str, Any]) -> None:
-        """Take an event in; nulls are passed over, as in SQL."""
-        aggregate = self._aggregate
-        if self._mine:
-            given = [event[column] for column in aggregate.columns]
-            if None not in given:
-                self.accumulator = ask(f"{type(aggregate).__name__}.add", aggregate.add, self.accumulator, *given)
-            return
-        value = 1 if isinstance(aggregate, Count) and aggregate.column is None else event[aggregate.column]
-        if value is not None:
-            count, total = self.accumulator
-            self.accumulator = [count + 1, value if total is None else _joined(aggregate, total, value)]
-
-    @property
-    def result(self) -> Any:
-        """What it comes to now; None, or 0 for a count, where nothing was added."""
-        if self._mine:
-            return output_of(self._aggregate, self.accumulator)
-        count, total = self.accumulator
-        if isinstance(self._aggregate, Count):
-            return count
-        return total / count if isinstance(self._aggregate, Mean) and count else total
-
-    def text(self) -> str:
-        """As it is kept."""
-        return kept_text(self._aggregate, self.accumulator) if self._mine else json.dumps(self.accumulator)
-
-
-def _joined(aggregate: Any, total: Any, value: Any) -> Any:
-    if isinstance(aggregate, Min):
-        return min(total, value)
-    return max(total, value) if isinstance(aggregate, Max) else total + value
-
-
 class Bench:
     """A process at work: one instance of the user's class, with the state of one key on it at a time."""
 
@@ -191,8 +154,9 @@ class Bench:
         self.moment = Moment(0, Instant(0), Instant(0))
         self.rows: list[tuple[str | None, dict[str, Any], int]] = []
         self.ringing = False
-        for name, timer in self.described.items():
-            setattr(self.process, name, SetTimer(self, name, timer))
+        self.hands = {name: SetTimer(self, name, timer) for name, timer in self.described.items()}
+        for name, hand in self.hands.items():
+            setattr(self.process, name, hand)
 
     def take_up(self, state: KeyState | None) -> None:
         """Put what is remembered of a key on the process; None is a key that nobody knows."""
@@ -227,6 +191,12 @@ class Bench:
     def state(self) -> dict[str, Any]:
         """What is to be remembered of the key, as plain values of the described types."""
         process = self.process
+        for name, hand in self.hands.items():
+            if getattr(process, name, None) is not hand:
+                raise DataError(
+                    f"{self.name} put {getattr(process, name, None)!r} in the place of its timer {name!r}.",
+                    fix=f"Write self.{name}.set(after='10s'), or self.{name}.clear().",
+                )
         return {name: close(getattr(process, name)) for name, close in self.closers.items()}
 
     def take_rows(self) -> list[tuple[str | None, dict[str, Any], int]]:
@@ -257,7 +227,7 @@ def opened(described: Kept, value: Any) -> Any:
             return value if type(value) in _PLAIN else copied(value)
         return described.default if type(described.default) in _PLAIN else copy.deepcopy(described.default)
     if isinstance(described, Running):
-        return RunningAggregate(described.aggregate, None if value is None else json.loads(value))
+        return RunningAggregate.of(described.aggregate, value)
     if isinstance(described, Map):
         return {each["key"]: copied(each["value"]) for each in value or ()}
     return copied(value or [])
@@ -279,7 +249,14 @@ def _closer(process: str, name: str, described: Kept) -> Callable[[Any], Any]:
 
 def closed(process: str, name: str, described: Kept, value: Any) -> Any:
     """What a process left on itself, as it is kept; None where it is as at first."""
+    if value is described:
+        raise DataError(f"{process} deleted {name}.", fix="Give it the value that it had at first.")
     if isinstance(described, Running):
+        if not isinstance(value, RunningAggregate):
+            raise DataError(
+                f"{process} put {value!r} in the place of its aggregate {name!r}.",
+                fix=f"Write self.{name}.add(event), or self.{name}.clear() to start anew.",
+            )
         text = value.text()
         return None if text == RunningAggregate(described.aggregate).text() else text
     if isinstance(described, Value):
@@ -290,7 +267,11 @@ def closed(process: str, name: str, described: Kept, value: Any) -> Any:
                 f"{name} of {process} is None, which is kept like its default {described.default!r}.",
                 fix="Let the default be None, or keep another value for nothing.",
             )
+    if isinstance(described, List) and value is None:
+        raise DataError(f"{name} of {process} is None, and no list.", fix=f"Write self.{name} = [] for an empty one.")
     if isinstance(described, Map):
+        if not isinstance(value, Mapping):
+            raise DataError(f"{name} of {process} is {value!r}, and no dictionary.", fix=f"Write self.{name} = {{}}.")
         value = [{"key": key, "value": each} for key, each in value.items()]
     if isinstance(described, Map | List) and not value:
         return None
