@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strandline.model.aggregates import Collect, Count
 from strandline.model.streams import Stage
 from strandline.model.time import Instant, Span
+from strandline.model.triggers import AfterCount, Repeatedly
+from strandline.model.windows import Global
 from strandline.testing import Crash, Events, Tick, play
 from strandline.testing.steps import Step, as_tick
 from tests.lanes import examples
@@ -35,6 +38,10 @@ def joined(order: str, ttl: str | None, **options: Any) -> Stage:
     left, table = table_of(order, ttl)
     stage: Stage = left.join_table("with_table", table, **options)
     return stage
+
+
+def of_left(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    return tuple(s if isinstance(s, Crash) else as_tick(s).of("left", ("left", "right"), "") for s in steps)
 
 
 def of_right(steps: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -86,6 +93,32 @@ def test_what_stands_when_time_ends_does_not_depend_on_cuts(ttl: str, steps: tup
     young = {key: mine[-1] for key, mine in of_keys.items() if max(row["at"] for row in mine) + Span.of(ttl) > now}
     expected = {key: (last["v"], last["tags"]) for key, last in young.items() if last["v"] != 3}
     assert found == [expected, expected, expected]
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(40))
+@given(st.sampled_from((None, "9s", "40s")), meetings().map(of_left), spreads)
+def test_a_window_behind_a_table_has_what_stands_in_it(
+    ttl: str | None, steps: tuple[Step, ...], spread: tuple[int, int]
+) -> None:
+    """Rows that are the same come often: without their time, with zeros of both signs and NaN."""
+    left, _ = sources()
+    table = left.flow.table("known", left.select("user", "x"), key="user", ttl=ttl)
+    window = table.changes.key_by().window(Global(), trigger=Repeatedly(AfterCount(1)), allow_loss=True)
+    stream, (buckets, tasks) = window.aggregate("all", rows=Count(), values=Collect("x")), spread
+    oracle = play(stream, steps, runner="oracle")
+    kernel = play(stream, steps, runner="kernel", buckets=buckets, tasks=tasks)
+    found = differences(stream, oracle, kernel)
+    assert not found, "\n".join(["oracle < > kernel", *found])
+    standing: dict[str, Any] = {}
+    for changes, panes in zip(play(table.changes, steps, runner="kernel"), kernel, strict=True):
+        for row in changes:
+            standing.pop(repr(row["user"]), None)
+            standing |= {repr(row["user"]): row["x"]} if row["op"] == "insert" else {}
+        for pane in panes[-1:]:
+            values = [value for value in standing.values() if value is not None]
+            assert pane["rows"] == len(standing)
+            assert Counter(map(repr, pane["values"])) == Counter(map(repr, (value + 0.0 for value in values)))
 
 
 @pytest.mark.slow

@@ -163,9 +163,10 @@ class TablePlan(KeepsVersions):
         last = np.append(ids[1:] != ids[:-1], True)[: len(ids)]
         # What is over is over by its time to live: that nothing more comes, at the end of time, makes no row older.
         over = last & (ends <= int(edge.come)) & ~table["dead"].to_numpy() & (self.node.ttl is not None)
-        shown = self._shown(table, ids, over)
-        new = table["__new"].to_numpy()
-        written = changed(only(table, self.state_schema), {"window_end": ends})
+        standing = self._standing(table, ids)
+        shown = self._shown(table, ids, standing, over)
+        new, rows_shown = table["__new"].to_numpy(), rows_at(only(table, ["at", *self.changes.types]), standing)
+        written = changed(only(table, self.state_schema), {"window_end": ends, **rows_shown.to_dict()})
         fresh = kept(written, last & new & ~over)
         expiries = state.expiries
         if self.node.ttl is not None:
@@ -182,21 +183,28 @@ class TablePlan(KeepsVersions):
             books=Books(rows=count, kept=count),
         )  # fmt: skip
 
-    def _shown(self, table: pl.DataFrame, ids: Array, over: Mask) -> pl.DataFrame:
+    def _standing(self, table: pl.DataFrame, ids: Array) -> Array:
+        """For each version the one that was shown: itself, or, if it changes nothing, that before it."""
+        places, dead = np.arange(len(ids)), table["dead"].to_numpy()
+        first = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
+        before = np.maximum(places - 1, 0)
+        changes = first | dead | dead[before] | ~self._same(table, before, places)
+        return np.maximum.accumulate(np.where(changes, places, 0))
+
+    def _shown(self, table: pl.DataFrame, ids: Array, standing: Array, over: Mask) -> pl.DataFrame:
         """For each change what stood, taken back, and what stands; and at the end what is over, taken back."""
         count = len(ids)
         dead, new = table["dead"].to_numpy(), table["__new"].to_numpy()
         places = np.arange(count)
         first = np.append(True, ids[1:] != ids[:-1])[:count]
-        before = np.where(first, -1, places - 1)
-        known = (before >= 0) & ~np.where(before >= 0, dead[before], True)
-        same = known & ~dead & self._same(table, np.maximum(before, 0), places)
-        takes_back = new & known & ~same
-        inserts = new & ~dead & ~same
+        before = np.maximum(places - 1, 0)
+        changes = new & (standing == places)
+        takes_back = changes & ~first & ~dead[before]
+        inserts = changes & ~dead
         rows = [
-            (before[takes_back], places[takes_back], 0),
+            (standing[before[takes_back]], places[takes_back], 0),
             (places[inserts], places[inserts], 1),
-            (places[over], places[over], 2),
+            (standing[over], places[over], 2),
         ]
         which, at, step = (
             np.concatenate(parts) for parts in zip(*((w, a, np.full(len(w), n)) for w, a, n in rows), strict=True)
@@ -214,7 +222,7 @@ class TablePlan(KeepsVersions):
         return framed({**columns, TIME: picked["at"], WEIGHT: np.where(retracts, -1, 1)})
 
     def _same(self, table: pl.DataFrame, one: Array, other: Array) -> Mask:
-        """Which versions have the same row."""
+        """Which versions have the same row: there is one zero and one NaN."""
         same = np.ones(len(one), np.bool_)
         for name in self.changes.types:
             column = table[name]

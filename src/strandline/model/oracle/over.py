@@ -11,7 +11,7 @@ from strandline.model.oracle.aggregates import Reading, compute
 from strandline.model.oracle.late import late_by
 from strandline.model.oracle.living import Key
 from strandline.model.oracle.passing import Books, Outcome, in_order_of_keys
-from strandline.model.oracle.values import Entry, Row, canonical, holds, rank
+from strandline.model.oracle.values import Entry, Row, canonical, holds, rank, same
 from strandline.model.panes import INSERT, RETRACT, TIME, WEIGHT
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant, Span
@@ -75,7 +75,7 @@ class OverOracle:
     def _refined(self, event: Event) -> list[dict[str, Any]]:
         """The event as it is now, if it is new or was shown otherwise; what was shown is taken back first."""
         features = self._features(event)
-        if event.shown is not None and repr(event.shown) == repr(features):
+        if event.shown is not None and same(event.shown, features):
             return []
         before = [] if event.shown is None else [{**event.row, **event.shown, "op": RETRACT, WEIGHT: -1}]
         event.shown = features

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.model.nodes import JoinTableNode, TableNode
 from strandline.model.oracle.late import late_by
 from strandline.model.oracle.living import Key
 from strandline.model.oracle.passing import Books, Outcome, in_order_of_keys
-from strandline.model.oracle.values import Row, canonical, rank, visible
+from strandline.model.oracle.values import Row, canonical, rank, same, visible
 from strandline.model.panes import INSERT, RETRACT, TIME, WEIGHT
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant, Span
@@ -71,9 +71,12 @@ class TableOracle:
             values = tuple(canonical(row[name], self.changes.schema[name]) for name in self.node.key)
             before = self.rows.get(tuple(map(rank, values)))
             key, version = self.changes.version(row, before)
-            if not self.changes.stale(version, before):
-                shown += [(values, each) for each in _difference(before, version)]
-                self.rows[key] = version
+            if self.changes.stale(version, before):
+                continue
+            if _changes_nothing(before, version):
+                version = replace(version, row=before.row, time=before.time)  # type: ignore[union-attr]
+            shown += [(values, each) for each in _difference(before, version)]
+            self.rows[key] = version
         for version in self.rows.values():
             if version.expires is not None and version.expires <= _come(edge):
                 shown += [(version.values, each) for each in _difference(version, None)]
@@ -95,10 +98,15 @@ def _forgotten(version: Version, edge: Edge) -> bool:
     return version.expires is not None and version.expires <= edge.before
 
 
+def _changes_nothing(before: Version | None, after: Version) -> bool:
+    """Whether what stands stays as it was shown, with its time: a row that is the same does not replace it."""
+    return before is not None and before.row is not None and after.row is not None and same(before.row, after.row)
+
+
 def _difference(before: Version | None, after: Version | None) -> Iterator[dict[str, Any]]:
-    """What stood is taken back, and what stands is inserted; nothing, if that is the same."""
+    """What stood is taken back, and what stands is inserted; nothing, if that is one row."""
     old, new = (None if version is None else version.row for version in (before, after))
-    if repr(old) == repr(new):
+    if old is new:
         return
     if old is not None and before is not None:
         yield {**old, "op": RETRACT, TIME: before.time, WEIGHT: -1}

@@ -59,6 +59,19 @@ def rank(value: Any) -> tuple[int, Any]:
     return (1, value)
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values look the same: there is one zero and one NaN, inside of structs and lists too.
+
+    >>> same({"x": [0.0, NAN]}, {"x": [-0.0, NAN]}), same(None, [None]), same(0.0, None)
+    (True, False, False)
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return rank(one) == rank(other)
+
+
 def visible(row: Row) -> dict[str, Any]:
     """The columns that a user sees."""
     return {name: value for name, value in row.items() if not name.startswith(HIDDEN)}
