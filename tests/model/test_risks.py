@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import strandline as sl
@@ -10,6 +12,7 @@ from tests.model.checking import (
     Merging,
     Short,
     orders,
+    problems,
     second,
     stage,
     surprises,
@@ -71,23 +74,57 @@ def test_a_global_window_that_may_take_back_for_ever_is_a_risk_for_the_stage_beh
         assert sum("holds the windows of 'second' open" in risk for risk in surprises(behind.flow)) == expected
 
 
-def _behind(spread: sl.Stream) -> list[str]:
-    """What is said of stages behind this one that go by the order of arrival, and of some that do not."""
-    spread.dedupe("once", on="user", within="1h")
-    spread.key_by("user").over("features", n_1h=sl.Count(within="1h"))
-    spread.key_by("user").window(MINUTES).aggregate("counted", n=sl.Count())
-    changes = spread.flow.table("changes", spread, key="user", ttl="1h")
-    spread.join_table("with_changes", changes)
-    spread.join_table("by_time", spread.flow.table("ordered", spread, key="user", order="at", ttl="1h"))
-    return [risk for risk in surprises(spread.flow) if "order in which rows come" in risk]
+class Last(sl.Process):
+    def on_event(self, event: Any, out: Any) -> None:
+        out.emit(user=event["user"])
 
 
-def test_an_order_of_arrival_behind_rows_that_are_spread_is_a_risk() -> None:
-    left = orders()
-    for salt, risks in ((None, []), (8, ["'once'", "'with_changes'"])):
-        joined = left.key_by("user").join("met", left.key_by("user"), within=sl.After("1h"), salt=salt)
-        assert [risk.split()[2] for risk in _behind(joined)] == risks
+def _behind(stream: sl.Stream) -> tuple[list[str], list[str]]:
+    """What is said, and refused, of stages behind this one that go by the order of arrival; and of some that do not."""
+    flow, keyed = stream.flow, stream.key_by("user")
+    stream.dedupe("once", on="user", within="1h")
+    keyed.process("process", Last, output="user string", ttl=sl.TTL("1h"))
+    keyed.process("in_order", Last, output="user string", ttl=sl.TTL("1h"), order="event_time")
+    keyed.over("features", n_1h=sl.Count(within="1h"), emit="watermark")
+    keyed.window(MINUTES).aggregate("counted", n=sl.Count())
+    stream.join_table("by_time", flow.table("ordered", stream, key="user", order="at", ttl="1h"))
+    risks = [risk.split()[2] for risk in surprises(flow) if "order in which rows come" in risk]
+    stream.join_table("with_changes", flow.table("changes", stream, key="user", ttl="1h"), suffix="_changed")
+    return risks, [what.split()[4] for what in problems(flow) if "in another order" in what]
+
+
+KEPT: tuple[list[str], list[str]] = ([], [])
+LOST = (["'once'", "'process'"], ["'with_changes'"])
+
+
+def test_an_order_of_arrival_behind_rows_that_are_spread_is_a_risk_or_refused() -> None:
+    for salt, found in ((None, KEPT), (8, LOST)):
         left = orders()
+        joined = left.key_by("user").join("met", left.key_by("user"), within=sl.After("1h"), salt=salt)
+        assert _behind(joined) == found
+
+
+def _looked_up(stream: sl.Stream, on: str, **options: Any) -> sl.Stream:
+    return stream.lookup("asked", repr, on=on, output="tier string", **options)
+
+
+def test_an_order_of_arrival_behind_rows_by_another_key_is_a_risk_or_refused() -> None:
+    for stream, found in (
+        (orders().dedupe("first", on="n", within="1h"), LOST),
+        (orders().dedupe("first", on="user", within="1h"), KEPT),
+        (orders().dedupe("first", on=["user", "n"], within="1h"), LOST),
+        (_looked_up(orders(), "n"), LOST),
+        (_looked_up(orders(), "user"), KEPT),
+        (_looked_up(orders(), "user", ordered=False), LOST),
+        (orders().dedupe("first", on="zone", within="1h").select("zone as user", "n", "at"), KEPT),
+        (orders().dedupe("first", on="user", within="1h").with_column("user", "upper(user)"), LOST),
+        (_looked_up(orders().dedupe("first", on="n", within="1h"), "user"), LOST),
+        (_looked_up(orders().dedupe("first", on="n", within="1h"), "n").rejected, LOST),
+        (stage().with_column("at", "window_start"), KEPT),
+        (stage(keys=("user", "n")).with_column("at", "window_start"), LOST),
+        (stage(keys=()).with_column("user", "'all'").with_column("at", "window_start"), KEPT),
+    ):
+        assert _behind(stream) == found
 
 
 def test_that_a_table_is_kept_several_times_is_a_risk() -> None:

@@ -79,7 +79,8 @@ class Flow:
         """Keep the row that stands for each key, from a stream of changes; join streams with it, or follow it to a sink.
 
         Every row is an upsert, but for those whose column `op` says "delete" or "retract". `order` says which of two
-        changes is the newer: the one that comes later ("offset"), or that with the greater value in a column.
+        changes is the newer: the one that comes later ("offset"), or that with the greater value in a column. Behind a
+        stage with another key rows do not come as they arrived, and check() wants a column.
 
         With a `ttl` a row goes when the watermark is so far past its last change. When the input ends, in batch or by a drain,
         those rows stay that the greatest event time has not outlived.

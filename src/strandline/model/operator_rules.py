@@ -30,20 +30,18 @@ from strandline.model.nodes import (
     parents_of,
     stage_before,
 )
-from strandline.model.operators import LEFT_ONLY, OP, keys_of, right_names, table_names
+from strandline.model.operators import LEFT_ONLY, OP, keys_of, right_names
+from strandline.model.ordering import out_of_order
 from strandline.model.panes import HIDDEN, RESERVED, WINDOW_COLUMNS
 from strandline.model.process import TableProcess, Value, fields_of, timers_of
 from strandline.model.result_types import result_type
 from strandline.model.salting import BROADCAST, spreads
 from strandline.model.sinks import shows_again
 from strandline.model.syntax import OutsideSubset
+from strandline.model.table_rules import TABLE_RULES, Inputs
 from strandline.model.time import Span
 from strandline.model.types import Schema
 from strandline.model.windows import SameWindow
-
-ORDERED: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp", "timestamp_ntz")
-Inputs = tuple[Schema, ...] | None
-"""The columns at each port; None where only Spark knows."""
 
 
 def operator_problems(node: OperatorNode, inputs: Inputs) -> list[StrandlineError]:
@@ -69,19 +67,19 @@ def _copied(node: OperatorNode) -> Iterator[str]:
 
 
 def _disordered(node: OperatorNode) -> Iterator[str]:
-    """Stages to which it matters in which order rows of a tick come, behind one that keeps no order."""
-    parents = parents_of(node)
-    if isinstance(node, TableNode | JoinTableNode):
-        parents = parents[-1:] if node.order == "offset" else ()
-    elif not isinstance(node, DedupeNode) and not (isinstance(node, ProcessNode) and node.order == "arrival"):
-        parents = ()
-    for before in map(nearest, parents):
-        if not isinstance(before, SideNode) and spreads(before):
-            how = "salt=" if isinstance(before, JoinNode) else "broadcast=True"
-            yield (
-                f"The stage {node.name!r} goes by the order in which rows come, and behind {before.name!r} those of a key and a "
-                f"tick come in another one: leave {how} out there, or go by time."
-            )
+    """Stages to which it matters in which order rows of a tick come, behind one that gives them another."""
+    if not isinstance(node, DedupeNode) and not (isinstance(node, ProcessNode) and node.order == "arrival"):
+        return
+    before = out_of_order(node.parent, keys_of(node)[0])
+    if before is None:
+        return
+    instead = "go by time: order='event_time'" if isinstance(node, ProcessNode) else "put it before that one"
+    if spreads(before):
+        instead = f"leave {'salt=' if isinstance(before, JoinNode) else 'broadcast=True'} out there, or {instead}"
+    yield (
+        f"The stage {node.name!r} goes by the order in which rows come, and behind {before.name!r} those of a key and a "
+        f"tick come in another one: {instead}."
+    )
 
 
 def _refinements(node: OperatorNode, inputs: Inputs) -> Problems:
@@ -244,31 +242,6 @@ def _lookups(node: OperatorNode, inputs: Inputs) -> Problems:
             yield type(problem)(f"In stage {node.name!r}: {problem.what}", fix=problem.fix)
 
 
-def _tables(node: OperatorNode, inputs: Inputs) -> Problems:
-    if not isinstance(node, TableNode | JoinTableNode) or inputs is None:
-        return
-    changes = inputs[-1]
-    if node.order != "offset" and (node.order not in changes or changes[node.order].name not in ORDERED):
-        there = f"which is {changes[node.order]}" if node.order in changes else "which is not there"
-        yield DescriptionError(
-            f"order={node.order!r} of the table in stage {node.name!r} names a column {there}.",
-            fix="Name a number, a date or a timestamp that grows with each change, or write order='offset'.",
-        )
-    if OP in changes and changes[OP].name != "string":
-        yield DescriptionError(
-            f"The changes of the table in stage {node.name!r} have a column {OP!r} of type {changes[OP]}.",
-            fix=f"{OP!r} says what happens to a row ('delete'): make it text, or give the column another name.",
-        )
-    if isinstance(node, JoinTableNode):
-        names = table_names(node, inputs[0], changes).values()
-        for name, count in Counter([*inputs[0], *names]).items():
-            if count > 1:
-                yield DescriptionError(
-                    f"The rows of stage {node.name!r} would have {count} columns {name!r}, even with suffix={node.suffix!r}.",
-                    fix="Give another suffix=, or rename it before with .select(...).",
-                )
-
-
 def _patterns(node: OperatorNode, inputs: Inputs) -> Problems:
     if not isinstance(node, DetectNode) or inputs is None:
         return
@@ -293,6 +266,6 @@ def _patterns(node: OperatorNode, inputs: Inputs) -> Problems:
 
 
 OPERATOR_RULES: Final[tuple[Callable[[OperatorNode, Inputs], Iterator[StrandlineError]], ...]] = (
-    _refinements, _timeless, _keys, _joined_keys, _joined_names, _process_state, _process_columns, _features, _lookups, _tables,
-    _patterns,
+    _refinements, _timeless, _keys, _joined_keys, _joined_names, _process_state, _process_columns, _features, _lookups, _patterns,
+    *TABLE_RULES,
 )  # fmt: skip

@@ -1,0 +1,53 @@
+"""Tables as they are described: what is refused, and what a table is by itself."""
+
+from __future__ import annotations
+
+import strandline as sl
+from tests.model.checking import REFINING, orders, problems, stage, surprises
+
+
+def _of(stream: sl.Stream, key: str | list[str], **options: str) -> list[str]:
+    """What is wrong with a table of these changes."""
+    stream.join_table("known", stream.flow.table("t", stream, key=key, ttl="1h", **options))  # type: ignore[arg-type]
+    return [what for what in problems(stream.flow) if "of the table" in what or "The table" in what]
+
+
+def test_what_is_taken_back_must_be_told_apart_by_the_key_of_a_table() -> None:
+    (what,) = _of(stage(**REFINING).select("user", "total", "op"), "user")
+    assert "lacks the window, and 'one' takes rows back" in what
+    assert _of(stage(keys=("user", "n"), **REFINING), ["user", "window_start"], order="window_end") != []
+    assert _of(stage(**REFINING), ["user", "window_start"]) == []
+
+
+def test_a_table_of_events_that_are_corrected_must_tell_them_apart() -> None:
+    features = orders().key_by("user").over("features", n_1h=sl.Count(within="1h"))
+    (what,) = _of(features, "user")
+    assert "lacks what tells its events apart, and 'features' takes rows back" in what
+    features = orders().key_by("user").over("features", n_1h=sl.Count(within="1h"))
+    assert _of(features, ["user", "at"]) == []
+    assert _of(orders().key_by("user").over("features", n_1h=sl.Count(within="1h"), emit="watermark"), "user") == []
+
+
+def test_a_table_of_a_table_must_have_its_key() -> None:
+    for key, told in (("user", ["lacks 'n', and 'first' takes rows back"]), (["n", "user"], [])):
+        stream = orders()
+        changes = stream.flow.table("first", stream, key=["user", "n"], ttl="1h").changes
+        second = stream.flow.table("second", changes, key=key, order="at", ttl="1h")
+        second.sink("out", sl.Memory(), rows="changelog")
+        found = problems(stream.flow)
+        assert [part in what for part, what in zip(told, found, strict=True)] == [True] * len(told)
+
+
+def test_a_stage_is_a_table_by_its_keys_and_its_window() -> None:
+    table = stage(**REFINING).as_table()
+    assert (table.node.name, table.node.key) == ("one-table", ("user", "window_start", "window_end"))
+    endless = stage(sl.Global(ttl="1h"), mode="retracting").as_table("totals")
+    assert (endless.node.name, endless.node.key) == ("totals", ("user",))
+
+
+def test_a_stage_as_a_table_may_be_joined_and_followed() -> None:
+    first = stage(sl.Global(ttl="1h"), trigger=sl.AfterClose(), mode="retracting")
+    table = first.as_table("totals")
+    sl.Stream(first.flow, first.flow.nodes[0]).join_table("with_totals", table)  # type: ignore[arg-type]
+    table.sink("out", sl.Memory(), rows="upsert")
+    assert [risk for risk in surprises(first.flow) if "for ever" not in risk and "nowhere" not in risk] == []
