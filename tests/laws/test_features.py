@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
+from strandline.kernel.operators import stretches
 from strandline.model.streams import Stage
 from strandline.testing import Crash, Events, Tick, play
 from strandline.testing.steps import Step, as_tick
@@ -38,13 +39,19 @@ def features(asked: dict[str, str], emit: Any, include_current: bool) -> Stage:
 @pytest.mark.slow
 @pytest.mark.parametrize("emit", ["arrival", "watermark"])
 @settings(max_examples=examples(40))
-@given(asked=chosen, include_current=st.booleans(), steps=days(), spread=st.sampled_from(((64, 1), (1, 1), (16, 3))))
+@given(
+    asked=chosen, include_current=st.booleans(), steps=days(), spread=st.sampled_from(((64, 1), (1, 1), (16, 3))),
+    long=st.sampled_from((0, stretches.LONG)),
+)  # fmt: skip
 def test_kernel_and_oracle_agree_on_features(
-    emit: str, asked: dict[str, str], include_current: bool, steps: tuple[Step, ...], spread: tuple[int, int]
+    emit: str, asked: dict[str, str], include_current: bool, steps: tuple[Step, ...], spread: tuple[int, int], long: int
 ) -> None:
+    """Also where the stretches that events look back over are put together, as they are for keys with very many."""
     stream, (buckets, tasks) = features(asked, emit, include_current), spread
     oracle = play(stream, steps, runner="oracle")
-    kernel = play(stream, steps, runner="kernel", buckets=buckets, tasks=tasks)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretches, "LONG", long)
+        kernel = play(stream, steps, runner="kernel", buckets=buckets, tasks=tasks)
     found = differences(stream, oracle, kernel)
     assert not found, "\n".join(["oracle < > kernel", *found])
 

@@ -14,18 +14,17 @@ from strandline.kernel.advance import Advanced
 from strandline.kernel.due import DueIndex
 from strandline.kernel.expressions import evaluate_columns
 from strandline.kernel.folds import Fold, compile_fold
-from strandline.kernel.folds.fold import place
 from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, rows_at, stacked, without
-from strandline.kernel.groups import Groups
 from strandline.kernel.keys import key_columns
 from strandline.kernel.operators.plan import HASH, Mask, OperatorPlan, Taken, late_by, no_windows
-from strandline.kernel.operators.ranges import ranges, spread
+from strandline.kernel.operators.ranges import ranges
+from strandline.kernel.operators.stretches import Stretches, show_stretches
 from strandline.kernel.operators.turn import entries
 from strandline.kernel.order import arrange
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.state import State
-from strandline.model.aggregates import within_of
+from strandline.model.aggregates import Aggregate, columns_of, within_of
 from strandline.model.expressions import parse
 from strandline.model.masks import mask_of, masks_of
 from strandline.model.nodes import OverNode
@@ -54,13 +53,16 @@ class OverPlan(OperatorPlan):
         self.reach = max(int(within_of(aggregate) or 0) for _, aggregate in node.features)
 
     @cached_property
-    def folds(self) -> list[tuple[str, int, Fold]]:
-        """Each feature: its name, how far it looks back, and how rows become it."""
+    def folds(self) -> list[tuple[str, int, list[str], Fold]]:
+        """Each feature: its name, how far it looks back, at which columns, and how rows become it."""
         found = []
         for name, aggregate in self.node.features:
             mask = None if aggregate.where is None else mask_of(aggregate.where)
             fold = compile_fold(aggregate, self.inputs[0], taking_back=False, mask=mask)
-            found.append((name, int(within_of(aggregate) or 0), fold))
+            # A user's aggregate may read no column, and yet must know how many rows there are.
+            read = columns_of(aggregate) or [*self.inputs[0]][: isinstance(aggregate, Aggregate)]
+            columns = [*dict.fromkeys((*read, *([] if mask is None else [mask])))]
+            found.append((name, int(within_of(aggregate) or 0), columns, fold))
         return found
 
     @property
@@ -185,23 +187,17 @@ class _Look:
     def _features(self, targets: Array, among: Mask) -> dict[str, pl.Series]:
         """The features of some events over those that are chosen."""
         seen = np.flatnonzero(among)
+        groups, times = self.groups[seen], self.times[seen]
         found: dict[str, pl.Series] = {}
-        for name, within, fold in self.plan.folds:
+        for name, within, columns, fold in self.plan.folds:
             low = self.times[targets] - within
-            first, counts = ranges(self.groups[seen], self.times[seen], self.groups[targets], low, self.times[targets])
-            which, at = spread(first, counts)
-            looked_at = seen[at]
+            first, counts = ranges(groups, times, self.groups[targets], low, self.times[targets])
+            stretches = Stretches(np.arange(len(targets)), first, counts, len(targets))
             if not self.plan.node.include_current:
-                others = looked_at != targets[which]
-                which, looked_at = which[others], looked_at[others]
-            groups = Groups.of_ids(which)
-            parts = (
-                fold.fold(rows_at(self.rows, looked_at), self.times[looked_at], None, groups)
-                if len(which)
-                else fold.empty(0)
-            )
-            present = which[groups.starts]
-            found[name] = fold.show(place(parts, present, len(targets), fold.empty(1))).alias(name)
+                stretches = _without(stretches, seen.searchsorted(targets), among[targets])
+            rows = only(self.rows, columns)
+            rows = rows if len(seen) == len(among) else rows_at(rows, seen)
+            found[name] = show_stretches(fold, rows, times, stretches).alias(name)
         return found
 
     def _rows(self, targets: Array, features: dict[str, pl.Series], op: str | None) -> pl.DataFrame:
@@ -213,3 +209,14 @@ class _Look:
         if op is not None:
             columns[WEIGHT] = np.full(len(targets), -1 if op == RETRACT else 1)
         return changed(own, columns)
+
+
+def _without(stretches: Stretches, places: Array, there: Mask) -> Stretches:
+    """Each stretch without the row at one place, if it is there: the part before it, and the part behind."""
+    first, end = stretches.first, stretches.first + stretches.counts
+    cut = there & (first <= places) & (places < end)
+    middle, behind = np.where(cut, places, end), np.where(cut, places + 1, end)
+    return Stretches(
+        np.repeat(stretches.owner, 2), np.stack([first, behind], 1).ravel(),
+        np.stack([middle - first, end - behind], 1).ravel(), stretches.shown,
+    )  # fmt: skip
