@@ -21,6 +21,7 @@ DESCRIBING = (
     "flow",
     "nodes",
     "intervals",
+    "patterns",
     "process",
     "lookups",
 )
