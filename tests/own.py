@@ -158,6 +158,17 @@ class Reminder(sl.Process):
         out.emit(out.key, most=self.most, values=self.values, often=often, mean=self.mean.result)
 
 
+class Streak(sl.Process):
+    """Counts until a v of 0 comes; then there is nothing to remember."""
+
+    count = sl.Value("bigint", 0)
+
+    def on_event(self, event: Mapping[str, Any], out: Any) -> None:
+        """The count so far."""
+        self.count = self.count + 1 if event["v"] else 0
+        out.emit(out.key, n=self.count)
+
+
 class Nudge(sl.Process):
     """Tells by the clock how many events there were, half a minute after the last."""
 
@@ -277,5 +288,6 @@ class TiersTogether(sl.BatchLookup):
 _LOOKUPS: Final = (tier_of, patient_tier_of, numbered_tier_of, discount_of, inverse_of, Flaky, TiersTogether)
 _OTHERS: Final = (Shift, Busy, Product, Longest, EverySecond)
 OWN: Final[Constructors] = {
-    kind.__name__: kind for kind in (*_OTHERS, Counting, Silence, Reminder, Nudge, Basket, Telling, Breaking, *_LOOKUPS)
+    kind.__name__: kind
+    for kind in (*_OTHERS, Counting, Silence, Reminder, Streak, Nudge, Basket, Telling, Breaking, *_LOOKUPS)
 }

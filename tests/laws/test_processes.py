@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -191,14 +192,54 @@ def test_in_columns_it_is_the_same_as_one_by_one(steps: tuple[Step, ...], order:
         assert Counter(map(text, a.late)) == Counter(map(text, b.late))
 
 
+class CountingOnes(sl.Process):
+    """Counts the ones, and reads without writing at others."""
+
+    count = sl.Value("bigint", 0)
+    seen = sl.Value("array<bigint>", [7])
+
+    def on_event(self, event: Any, out: Any) -> None:
+        if event["n"] == 1:
+            self.count += 1
+            self.seen = [self.count]
+        out.emit(out.key, count=self.count + self.seen[0])
+
+
+class CountingOnesInArrow(sl.TableProcess):
+    """The same in Arrow tables."""
+
+    tables = "arrow"
+    count = sl.Value("bigint", 0)
+    seen = sl.Value("array<bigint>", [7])
+
+    def on_events(self, events: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+        user, count, seen = (state.column(name).to_pylist() for name in ("user", "count", "seen"))
+        known, rows = {key: [n, s] for key, n, s in zip(user, count, seen, strict=True)}, []
+        for event in events.to_pylist():
+            mine = known[event["user"]]
+            if event["n"] == 1:
+                mine[0], mine[1] = mine[0] + 1, [mine[0] + 1]
+            rows.append({"user": event["user"], "count": mine[0] + mine[1][0], "__time": event["__time"]})
+        after = [{"user": key, "count": n, "seen": s} for key, (n, s) in known.items()]
+        return pa.Table.from_pylist(rows), pa.Table.from_pylist(after, schema=state.schema)
+
+
+EXPIRING = (sl.TTL("8s"), sl.TTL("8s", since="read"), sl.TTL("3s", clock="processing"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("ttl", [sl.TTL("8s"), sl.TTL("3s", clock="processing")], ids=str)
-@settings(max_examples=examples(60))
+@pytest.mark.parametrize("ttl", EXPIRING, ids=str)
+@pytest.mark.parametrize(
+    "pair", [(Counting, CountingTogether), (CountingOnes, CountingOnesInArrow)], ids=["all", "ones"]
+)
+@settings(max_examples=examples(40))
 @given(days())
-def test_in_columns_state_expires_as_it_does_one_by_one(ttl: sl.TTL, steps: tuple[Step, ...]) -> None:
+def test_in_columns_state_expires_as_it_does_one_by_one(
+    pair: tuple[Any, Any], ttl: sl.TTL, steps: tuple[Step, ...]
+) -> None:
     """Where each tick has one event: of several, those in columns see the state that the first of them finds."""
     left, found = sources()[0], []
-    for name, process in (("one", Counting), ("columns", CountingTogether)):
+    for name, process in zip(("one", "columns"), pair, strict=True):
         stage = left.key_by("user").process(name, process, output="user string, count bigint", ttl=ttl)
         found.append(play(stage, [*_one_by_one(steps)], runner="kernel"))
     one, columns = ([sorted(map(text, rows)) for rows in played] for played in found)

@@ -29,7 +29,7 @@ from strandline.model.nodes import (
 from strandline.model.options import require_boolean
 from strandline.model.panes import SIDE, WINDOW_COLUMNS
 from strandline.model.patterns import Pattern
-from strandline.model.process import TTL, Process, TableProcess
+from strandline.model.process import TTL, Process, TableProcess, Tables
 from strandline.model.result_types import result_type
 from strandline.model.salting import refuse_salt, salted
 from strandline.model.time import Span
@@ -78,6 +78,10 @@ def describe_process(
         raise DescriptionError(
             f"{told(process)} is no process.",
             fix="Derive a class from sl.Process (one event at a time) or sl.TableProcess, and give it without brackets.",
+        )
+    if issubclass(process, TableProcess) and process.tables not in get_args(Tables):
+        raise DescriptionError(
+            f"tables={told(process.tables)} of {process.__name__} is not known.", fix="Give 'polars' or 'arrow'."
         )
     if not isinstance(output, str | Schema):
         raise DescriptionError(

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from strandline.errors import DescriptionError, told
 from strandline.model.aggregates import Aggregate, Count, Max, Mean, Min, Sum
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Clock = Literal["event", "processing"]
 Since = Literal["write", "read"]
+Tables = Literal["polars", "arrow"]
 RUNNING = (Count, Sum, Mean, Min, Max, Aggregate)
 
 
@@ -167,19 +168,26 @@ class Process(ABC):
 class TableProcess(ABC):
     """A user's own code in columns: the events of many keys at once, and a row of state for each of these keys.
 
-    Its state is of `sl.Value` alone, and it has no timers.
+    Its state is of `sl.Value` alone, and it has no timers. `tables` says what it is given and gives back: Polars frames, or
+    Arrow tables.
     """
+
+    tables: ClassVar[Tables] = "polars"
 
     def open(self) -> None:  # noqa: B027 - who needs none writes none
         """Called once in each worker before the first tick."""
 
     @abstractmethod
-    def on_events(self, events: Any, state: Any) -> tuple[Any, Any]:
-        """What comes out, and the state after it, as Polars frames; a key that is not in the state is forgotten.
+    def on_events(self, events: Any, state: Any) -> tuple[Any, ...]:
+        """What comes out, and the state after it; then, if there are sides, a mapping of their names to what comes out there.
+
+        A key that is not in the state that is given back is forgotten.
 
         `events` stand by key, and those of a key in the order that the stage asks for; the column `__time` is their time in
         microseconds, and every row that comes out has one. `state` has one row for each key in `events`, with what is
-        remembered or else the defaults: these too where it has expired when the first of the key's events comes.
+        remembered or else the defaults: these too where it has expired when the first of the key's events comes. State that is
+        given back as it was is not written, which matters to `sl.TTL(..., since="write")`; what is written counts from the time
+        of the key's latest event.
         """
 
 

@@ -16,7 +16,7 @@ from strandline.kernel.frames import changed, constant, framed, kept, no_rows, o
 from strandline.kernel.keys import key_columns
 from strandline.kernel.operators.plan import HASH, OperatorPlan, Taken, late_by, no_windows
 from strandline.kernel.operators.table_process import TableBench, TableTurn
-from strandline.kernel.operators.turn import EVENT, GONE, KEPT, SET, WAITING, Turn
+from strandline.kernel.operators.turn import EVENT, EXPIRES, GONE, KEPT, SET, WAITING, Turn
 from strandline.kernel.order import arrange
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.schema import polars_schema, polars_type
@@ -58,7 +58,7 @@ class ProcessPlan(OperatorPlan):
         """The same for one that works in columns."""
         if issubclass(self.node.process, Process):
             return None
-        return TableBench(self.node.process, self.node.keys, self.inputs[0], self.node.output)
+        return TableBench(self.node.process, self.node.keys, self.inputs[0], self.node.output, dict(self.node.sides))
 
     @property
     def turning(self) -> type[Turn] | type[TableTurn]:
@@ -67,9 +67,10 @@ class ProcessPlan(OperatorPlan):
 
     @property
     def own_columns(self) -> dict[str, pl.DataType]:
-        """What is remembered, when timers ring, the greatest event time; and the columns of events that wait."""
+        """What is remembered, when timers ring, the greatest event time, until when; and the columns of events that wait."""
         columns = {KEPT + name: polars_type(each.kind) for name, each in self.values.items()}
         columns |= {SET + name: pl.Int64() for name in self.timers} | {"latest": pl.Int64()}
+        columns |= {} if self.node.ttl is None else {EXPIRES: pl.Int64()}
         return columns | ({EVENT + n: t for n, t in polars_schema(self.inputs[0]).items()} if self.waits else {})
 
     @property

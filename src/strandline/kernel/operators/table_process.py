@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from strandline.errors import DataError, did_you_mean
 from strandline.kernel.frames import changed, constant, framed, kept, no_rows, only, rows_at, stacked
 from strandline.kernel.keys import KEY
 from strandline.kernel.operators.join import NOBODY, gathered
 from strandline.kernel.operators.plan import Mask
-from strandline.kernel.operators.turn import EVENT, FOR_EVER, GONE, KEPT, STATE, entries, of_keys
+from strandline.kernel.operators.turn import EVENT, EXPIRES, FOR_EVER, GONE, KEPT, STATE, entries, of_keys
 from strandline.kernel.order import arrange
 from strandline.kernel.schema import polars_schema, polars_type
 from strandline.model.panes import TIME
@@ -32,31 +33,50 @@ Array = npt.NDArray[Any]
 class TableBench:
     """One instance of the user's class."""
 
-    def __init__(self, process: Any, keys: Sequence[str], inputs: Schema, output: Schema) -> None:
-        self.name, self.keys, self.output = process.__name__, list(keys), output
+    def __init__(
+        self, process: Any, keys: Sequence[str], inputs: Schema, output: Schema, sides: Mapping[str, Schema]
+    ) -> None:
+        self.name, self.keys = process.__name__, list(keys)
+        schemas: dict[str | None, Schema] = {None: output}
+        schemas.update(sides.items())
+        self.schemas = {side: {**polars_schema(schema), TIME: pl.Int64()} for side, schema in schemas.items()}
         self.values = {name: each for name, each in kept_of(process).items() if isinstance(each, Value)}
         types = polars_schema(inputs)
         self.state_schema = {key: types[key] for key in keys} | {n: polars_type(v.kind) for n, v in self.values.items()}
         self.process: TableProcess = ask(self.name, process)
         ask(f"{self.name}.open", self.process.open)
 
-    def run(self, events: pl.DataFrame, state: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, Array]:
-        """What comes out, the state after it, and for each row of `state` which row of that is its key's, or NOBODY."""
+    def run(
+        self, events: pl.DataFrame, state: pl.DataFrame
+    ) -> tuple[dict[str | None, pl.DataFrame], pl.DataFrame, Array]:
+        """What comes out by side, the state after it, and for each row of `state` which row of that is its key's, or NOBODY."""
         who = f"{self.name}.on_events"
-        answer: Any = ask(who, self.process.on_events, events, state)
-        if not (
-            isinstance(answer, tuple) and len(answer) == 2 and all(isinstance(each, pl.DataFrame) for each in answer)
-        ):
+        given = (events, state) if self.process.tables == "polars" else (events.to_arrow(), state.to_arrow())
+        shown, after, sides = self._parts(who, ask(who, self.process.on_events, *given))
+        frames: dict[str | None, pl.DataFrame] = {None: shown}
+        frames.update(sides.items())
+        fitting = {side: self._fitting(who, frames[side], schema) for side, schema in self.schemas.items()}
+        after = self._fitting(who, after, self.state_schema)
+        return fitting, after, self._places(who, state, after)
+
+    def _parts(self, who: str, answer: Any) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, pl.DataFrame]]:
+        """An answer as frames; a side that is not named gets nothing."""
+        parts = [*answer] if isinstance(answer, tuple) else []
+        sides = parts.pop() if len(parts) == 3 else {}
+        tables = [*parts, *sides.values()] if isinstance(sides, Mapping) else []
+        if len(parts) != 2 or not tables or not all(isinstance(each, pl.DataFrame | pa.Table) for each in tables):
+            kind = "Polars frames" if self.process.tables == "polars" else "Arrow tables"
             raise DataError(
-                f"{who} gave {answer!r:.100}.", fix="Return two Polars frames: what comes out, and the state."
+                f"{who} gave {answer!r:.100}.",
+                fix=f"Return two {kind}: what comes out, and the state; then, for sides, a mapping of their names to such.",
             )
-        shown, after = (
-            self._fitting(who, frame, schema)
-            for frame, schema in zip(
-                answer, ({**polars_schema(self.output), TIME: pl.Int64()}, self.state_schema), strict=True
-            )
-        )
-        return shown, after, self._places(who, state, after)
+        for side in sides:
+            if side is None or side not in self.schemas:
+                names = [str(each) for each in self.schemas if each is not None]
+                raise DataError(f"{who} gives rows to the side {side!r}.", fix=did_you_mean(str(side), names))
+        nothing = {str(side): no_rows(schema) for side, schema in self.schemas.items() if side is not None}
+        shown, after = map(_frame, parts)
+        return shown, after, {**nothing, **{side: _frame(each) for side, each in sides.items()}}
 
     def _places(self, who: str, state: pl.DataFrame, after: pl.DataFrame) -> Array:
         asked, given = only(state, self.keys), only(after, self.keys)
@@ -89,6 +109,15 @@ class TableBench:
             ) from None
 
 
+def _frame(table: Any) -> pl.DataFrame:
+    """A table as a Polars frame."""
+    if isinstance(table, pl.DataFrame):
+        return table
+    found = pl.from_arrow(table)
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
 class TableTurn:
     """The keys that are woken in a tick, all at once."""
 
@@ -100,13 +129,12 @@ class TableTurn:
         self.clock = int(tick.now) if plan.by_clock else None
         self.watermark = int(edge.before) if self.clock is None else self.clock
         self.words, self.ready = words, ready
-        self.given = self.new = ready.clear()
+        self.given = {side: no_rows(schema) for side, schema in self.bench.schemas.items()}
+        self.new = no_rows(plan.state_schema)
 
     def run(self) -> None:
         """Hand all events over, with the state of their keys."""
         if self.ready.is_empty():
-            self.given = no_rows({**polars_schema(self.plan.node.output), TIME: pl.Int64()})
-            self.new = no_rows(self.plan.state_schema)
             return
         known, columns = self.words.height, ["hash", *self.plan.key_schema]
         table = stacked([only(self.words, columns), only(self.ready, columns)])
@@ -120,55 +148,84 @@ class TableTurn:
         firsts, latest, starts = firsts[met], latest[met], groups.starts[met]
         words = np.where(firsts < known, firsts, NOBODY)
         mine, began = rows_at(table, firsts), times[order[starts + (firsts < known)]]
-        self.given, after, places = self.bench.run(
-            self._events(order[order >= known] - known), self._state(mine, words, began)
-        )
-        self.new = self._rows(mine, words, latest, gathered(only(after, self.bench.values), places), places != NOBODY)
+        seen = np.where(self._seen(words, began), words, NOBODY)
+        self.given, after, places = self.bench.run(self._events(order[order >= known] - known), self._state(mine, seen))
+        values = self._kept(gathered(only(after, self.bench.values), places))
+        there = np.zeros(len(words), np.bool_)  # where all is as at first there is nothing to remember
+        for each in values.values():
+            there |= each.is_not_null().to_numpy()
+        self.new = self._rows(mine, words, self._ends(words, seen, latest, values), latest, values, there)
 
     def _events(self, rows: Array) -> pl.DataFrame:
         renamed = {EVENT + name: name for name in self.plan.inputs[0]}
         events = only(self.ready, renamed).rename(renamed)
         return changed(events, {TIME: self.ready["window_start"]})[rows]
 
-    def _state(self, keys: pl.DataFrame, words: Array, began: Array) -> pl.DataFrame:
-        """What is remembered of each key when its first event of the tick comes, or the defaults."""
-        there = words != NOBODY
+    def _seen(self, words: Array, began: Array) -> Mask:
+        """Which keys are remembered when their first event of the tick comes."""
+        there: Mask = words != NOBODY
         mine = words[there]
         now = self.watermark if self.clock is not None else np.maximum(began[there], self.watermark)
-        there[there] = (self.words["window_end"].to_numpy()[mine] > now) & (
-            self.words["kind"].to_numpy()[mine] == STATE
-        )
-        names = [KEPT + name for name in self.bench.values]
-        kept_values = gathered(only(self.words, names), np.where(there, words, NOBODY))
+        there[there] = (self.words["kind"].to_numpy()[mine] == STATE) & (self._expires()[mine] > now)
+        return there
+
+    def _expires(self) -> Array:
+        """Until when each word's key is remembered."""
+        if self.plan.node.ttl is None:
+            return np.full(self.words.height, FOR_EVER)
+        return self.words[EXPIRES].fill_null(0).to_numpy()
+
+    def _state(self, keys: pl.DataFrame, seen: Array) -> pl.DataFrame:
+        """What is remembered of each key, or the defaults."""
+        kept_values = gathered(only(self.words, [KEPT + name for name in self.bench.values]), seen)
         columns = {key.removeprefix(KEY): keys[key] for key in self.plan.key_schema}
         columns |= {name: _or_default(kept_values[KEPT + name], each) for name, each in self.bench.values.items()}
         return framed(columns)
 
-    def _rows(self, keys: pl.DataFrame, words: Array, latest: Array, values: pl.DataFrame, there: Mask) -> pl.DataFrame:
-        """State rows of the keys that stay, and word of those that are gone and were known."""
-        ttl, known = self.plan.node.ttl, words != NOBODY
+    def _kept(self, values: pl.DataFrame) -> dict[str, pl.Series]:
+        """Values as they are kept: null stands for the default."""
+        return {name: _without_default(values[name], each) for name, each in self.bench.values.items()}
+
+    def _ends(self, words: Array, seen: Array, latest: Array, values: Mapping[str, pl.Series]) -> Array:
+        """When each key is forgotten; with since="write" one that is as it was is not remembered for longer."""
+        ttl, same = self.plan.node.ttl, seen != NOBODY
+        if ttl is None:
+            return np.full(len(words), FOR_EVER)
+        before = np.zeros(len(words), np.int64)
+        before[same] = self._expires()[seen[same]]
+        end = (latest if self.clock is None else np.full(len(words), self.clock)) + int(ttl.span)
+        end = np.where(same, np.maximum(end, before), end)
+        if ttl.since == "read":
+            return end
+        for name, each in values.items():
+            same &= gathered(only(self.words, [KEPT + name]), seen)[KEPT + name].eq_missing(each).to_numpy()
+        return np.where(same, before, end)
+
+    def _before(self, words: Array) -> Array:
+        """When each key that was known would have been forgotten."""
+        known = words != NOBODY
         before = np.zeros(len(words), np.int64)
         before[known] = self.words["window_end"].to_numpy()[words[known]]
-        end = np.full(len(words), FOR_EVER)
-        if ttl is not None:
-            end = (latest if self.clock is None else np.full(len(words), self.clock)) + int(ttl.span)
-            end = np.where(known, np.maximum(end, before), end)
+        return before
+
+    def _rows(
+        self, keys: pl.DataFrame, words: Array, ends: Array, latest: Array, values: Mapping[str, pl.Series], there: Mask
+    ) -> pl.DataFrame:
+        """State rows of the keys that stay, and word of those that are gone and were known."""
         columns: dict[str, Any] = {name: keys[name] for name in keys.columns}
-        columns |= {"window_start": np.zeros(len(words), np.int64), "window_end": np.where(there, end, before)}
+        columns["window_start"] = np.zeros(len(words), np.int64)
+        columns["window_end"] = np.where(there, np.maximum(ends, self._before(words)), self._before(words))
+        columns[EXPIRES] = pl.Series(ends).set(pl.Series(~there), None)
         columns["kind"] = np.where(there, STATE, GONE).astype(np.uint8)
-        for name, each in self.bench.values.items():
-            kept_value = values[name]
-            columns[KEPT + name] = (
-                kept_value if each.default is None else kept_value.set(kept_value.eq_missing(each.default), None)
-            )
+        columns |= {KEPT + name: each for name, each in values.items()}
         columns["latest"] = latest
         rest = {name: dtype for name, dtype in self.plan.state_schema.items() if name not in columns}
         columns |= {name: constant(None, dtype, len(words)) for name, dtype in rest.items()}
-        return kept(framed(columns, self.plan.state_schema), there | known)
+        return kept(framed(columns, self.plan.state_schema), there | (words != NOBODY))
 
     def shown(self, side: str | None) -> pl.DataFrame:
-        """What was given out; it has no sides."""
-        return self.given if side is None else no_rows(polars_schema(dict(self.plan.node.sides)[side]))
+        """What was given out."""
+        return self.given[side]
 
     def written(self) -> pl.DataFrame:
         """State rows that are new, and the events that go on waiting."""
@@ -183,4 +240,15 @@ class TableTurn:
 def _or_default(column: pl.Series, value: Value) -> pl.Series:
     if value.default is None or not column.null_count():
         return column
-    return column.zip_with(column.is_not_null(), constant(value.default, column.dtype, len(column)))
+    return column.zip_with(column.is_not_null(), _defaults(column, value))
+
+
+def _without_default(column: pl.Series, value: Value) -> pl.Series:
+    if value.default is None:
+        return column
+    same = column.eq_missing(_defaults(column, value))
+    return column.zip_with(~same, constant(None, column.dtype, len(column))) if same.any() else column
+
+
+def _defaults(column: pl.Series, value: Value) -> pl.Series:
+    return pl.Series([value.default], dtype=column.dtype).new_from_index(0, len(column))

@@ -31,6 +31,9 @@ Array = npt.NDArray[Any]
 
 STATE, GONE, WAITING = 0, 1, 2  # what a row is: a key's state, word that there is none, or an event that waits
 KEPT, SET, EVENT = "s.", "t.", "e."  # what the names of its columns begin with
+EXPIRES: Final = (
+    "expires"  # until when a key is remembered; its row may have to outlive what was said of the key before
+)
 FOR_EVER: Final = int(Instant.END_OF_TIME)
 # The Python types that Polars takes for a column as they are.
 _AS_THEY_ARE: Final[dict[str, type]] = {"bigint": int, "double": float, "string": str, "boolean": bool, "binary": bytes}
@@ -57,6 +60,7 @@ class _Words:
         self.ends: list[int] = []
         self.kinds: list[int] = []
         self.latest: list[int | None] = []
+        self.expires: list[int | None] = []
         self.values: dict[str, list[Any]] = {name: [] for name in plan.values}
         self.timers: dict[str, list[int | None]] = {name: [] for name in plan.timers}
 
@@ -65,6 +69,7 @@ class _Words:
         self.ends.append(end)
         self.kinds.append(GONE if state is None else STATE)
         self.latest.append(None if state is None else state.latest)
+        self.expires.append(None if state is None else state.expires)
         for name, values in self.values.items():
             values.append(None if state is None else state.values[name])
         for name, rings in self.timers.items():
@@ -118,13 +123,13 @@ class Turn:
         plan, words = self.plan, self.words[rows]
         kept_values = python_rows(words, [KEPT + name for name in plan.values])
         timers = python_rows(words, [SET + name for name in plan.timers])
-        rest = python_rows(words, ["kind", "window_end", "latest"])
-        for values, rings, (kind, end, latest) in zip(kept_values, timers, rest, strict=True):
+        ends = words[EXPIRES].to_list() if plan.node.ttl is not None else [None] * words.height
+        rest = zip(words["kind"].to_list(), ends, words["latest"].to_list(), strict=True)
+        for values, rings, (kind, expires, latest) in zip(kept_values, timers, rest, strict=True):
             if kind == GONE:
                 yield None
                 continue
             pending = {name: at for name, at in zip(plan.timers, rings, strict=True) if at is not None}
-            expires = None if plan.node.ttl is None else end
             yield KeyState(dict(zip(plan.values, values, strict=True)), pending, expires, latest)
 
     def _events(self, rows: Array) -> Iterator[tuple[int, Any]]:
@@ -253,16 +258,18 @@ class Turn:
         }
         columns |= {SET + name: pl.Series(rings, dtype=pl.Int64) for name, rings in words.timers.items()}
         columns["latest"] = pl.Series(words.latest, dtype=pl.Int64)
+        columns[EXPIRES] = pl.Series(words.expires, dtype=pl.Int64)
         rest = {name: dtype for name, dtype in plan.state_schema.items() if name not in columns}
         columns |= {name: constant(None, dtype, own.height) for name, dtype in rest.items()}
         made = framed(columns, plan.state_schema)
         return stacked([made, only(self.left, plan.state_schema)])
 
     def _end(self, row: int, state: KeyState | None) -> int:
-        """Until when a word counts; that there is no state any more, for as long as the state itself would have."""
-        if state is not None:
-            return FOR_EVER if state.expires is None else state.expires
-        return int(self.words["window_end"][row]) if row < self.known else 0
+        """Until when a word counts: no word of a key may be outlived by an older one."""
+        before = int(self.words["window_end"][row]) if row < self.known else 0
+        if state is None:
+            return before
+        return FOR_EVER if state.expires is None else max(state.expires, before)
 
     def due(self, clock: str, now: int) -> pl.DataFrame:
         """When keys must be woken: for timers of this clock, and for events that wait."""
