@@ -136,7 +136,7 @@ class Keyed:
     def detect(self, name: str, pattern: Pattern, *, salt: None = None) -> Stage:
         """Find events of a key that follow each other as a pattern says, in event-time order; each match is a row.
 
-        There is no `salt`, and the error says why.
+        `sl.sequence` says what a match is, and which are told. There is no `salt`, and the error says why.
         """
         require_name("stage", name)
         node = describe_detect(self.stream.node, self.keys, name, pattern, salt=salt)

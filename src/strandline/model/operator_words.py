@@ -208,6 +208,8 @@ def _detect(node: DetectNode) -> Iterator[str]:
     yield f"What:  of each {', '.join(node.keys) or 'stream'}: {', '.join(map(_step, node.pattern.steps))}, in event-time order."
     yield f"Where: from the first to the last event at most {node.pattern.within.text}."
     yield "When:  once the watermark has passed the last event; where the last step is absent, when its time is over."
+    past = "none begins before its last event" if node.pattern.skip == "past_last" else "any event may begin another"
+    yield f"Then:  of one beginning the match that is complete first is told; after it {past}."
     yield f"State: what a match may still be made of, for {node.pattern.within.text}."
 
 
