@@ -17,6 +17,7 @@ from strandline.kernel.operators.table import TablePlan
 from strandline.kernel.operators.table_join import JoinTablePlan
 from strandline.kernel.operators.turn import Turn
 from strandline.kernel.state import State
+from strandline.model import processing
 from strandline.model.nodes import DetectNode
 from strandline.model.oracle import tables as oracle_tables
 from strandline.model.oracle.patterns import DetectOracle, Ways
@@ -97,6 +98,33 @@ def state_expires_with_the_watermark(patch: Patch) -> None:
 
     patch.setattr(Turn, "_visible", kernel)
     patch.setattr(ProcessOracle, "_expired", oracle)
+
+
+def a_timer_is_gone_when_its_key_is(patch: Patch) -> None:
+    """A key that has expired when somebody looks takes its timers along."""
+    outlives, outlives_one = Turn._outlives, ProcessOracle._outlives
+
+    def kernel(self: Turn, state: KeyState, name: str, at: int) -> bool:
+        return outlives(self, state, name, int(self.now) if self.plan.by_clock else at)
+
+    patch.setattr(Turn, "_outlives", kernel)
+
+    def tick(self: ProcessOracle, batches: Any, edge: Edge, now: Instant) -> Any:
+        self.looked = now  # type: ignore[attr-defined]
+        return tick_one(self, batches, edge, now)
+
+    def oracle(self: ProcessOracle, key: Keyed, name: str, at: int) -> bool:
+        by_clock = self.node.ttl is not None and self.node.ttl.clock == "processing"
+        return outlives_one(self, key, name, self.looked if by_clock else at)  # type: ignore[attr-defined]
+
+    tick_one = ProcessOracle.tick
+    patch.setattr(ProcessOracle, "tick", tick)
+    patch.setattr(ProcessOracle, "_outlives", oracle)
+
+
+def what_is_changed_in_place_is_not_seen(patch: Patch) -> None:
+    """A process is handed what is kept itself, and not a copy: after it, nothing seems to have changed."""
+    patch.setattr(processing, "copied", lambda value: value)
 
 
 def an_event_comes_before_a_timer_of_its_moment(patch: Patch) -> None:
