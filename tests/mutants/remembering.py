@@ -86,6 +86,12 @@ def a_row_takes_what_is_known_when_it_comes(patch: Patch) -> None:
         change_node(patch, made, lambda node: replace(node, max_wait=Span(0)))
 
 
+def of_one_moment_the_later_to_come_counts(patch: Patch) -> None:
+    """As of a time it is never asked which of two changes of one moment is the newer."""
+    for made in (JoinTablePlan, JoinTableOracle):
+        change_node(patch, made, lambda node: replace(node, order="offset"))
+
+
 def state_expires_with_the_watermark(patch: Patch) -> None:
     """What is remembered is seen until it is swept away."""
     visible, expired = Turn._visible, ProcessOracle._expired

@@ -80,7 +80,8 @@ class Flow:
 
         Every row is an upsert, but for those whose column `op` says "delete" or "retract". `order` says which of two
         changes is the newer: the one that comes later ("offset"), or that with the greater value in a column. Behind a
-        stage with another key rows do not come as they arrived, and check() wants a column.
+        stage with another key rows do not come as they arrived, and check() wants a column. For a join with as_of=True
+        the time of a change says from when on it counts, and `order` decides among those of one moment.
 
         With a `ttl` a row goes when the watermark is so far past its last change. When the input ends, in batch or by a drain,
         those rows stay that the greatest event time has not outlived.

@@ -166,7 +166,8 @@ def _join_table(node: JoinTableNode) -> Iterator[str]:
     yield f"What:  each row with the row of the table of {origin_of(node.other).name!r} for its {', '.join(node.keys)}."
     if node.as_of:
         bound = "" if node.max_wait is None else f", but not longer than {node.max_wait.text}"
-        yield f"When:  once the watermark of both has passed it{bound}: with the row that stood at its time."
+        moment = f"the change {_newer(node)}" + ("" if node.order == "offset" else ", or that comes later")
+        yield f"When:  once the watermark of both has passed it{bound}: with the row that stood at its time; of one moment {moment}."
     else:
         yield f"When:  at once, with the change {_newer(node)} of those that have come; changes of a tick count before its rows."
     yield f"State: a row of the table {_lives(node)}{f', in each of {BROADCAST} places' if node.broadcast else ''}."

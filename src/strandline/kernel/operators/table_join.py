@@ -64,7 +64,7 @@ class JoinTablePlan(KeepsVersions):
             return self.in_order(self.newest(rows))
         kinds, living = rows["kind"].to_numpy(), rows["window_end"].to_numpy() > watermark
         waiting, versions = kept(rows, (kinds != VERSION) & living), kept(rows, (kinds == VERSION) & living)
-        versions, ids = self.by_key(versions.sort("window_start", maintain_order=True))
+        versions, ids = self._in_time(versions)
         # A version is over when the next one of its key begins before every time that may still be asked for.
         begins = versions["window_start"].to_numpy()
         next_begins = np.append(np.where(ids[1:] == ids[:-1], begins[1:], FOR_EVER), FOR_EVER)[: len(ids)]
@@ -192,7 +192,7 @@ class JoinTablePlan(KeepsVersions):
 
     def _stood(self, versions: pl.DataFrame, ready: pl.DataFrame) -> pl.DataFrame:
         """Rows with the version that stood at their time, by key and then by time."""
-        table, _ = self.by_key(versions.sort("window_start", maintain_order=True))
+        table, _ = self._in_time(versions)
         rows, _ = self.by_key(ready.sort("window_start", maintain_order=True))
         ids = self._numbers(table, rows)
         mine, asked = ids[: table.height], ids[table.height :]
@@ -205,6 +205,11 @@ class JoinTablePlan(KeepsVersions):
         renamed = {EVENT + name: name for name in self.inputs[0]}
         events = only(rows, renamed).rename(renamed).with_columns(rows["window_start"].alias(TIME))
         return self._rows(table, events, which)
+
+    def _in_time(self, versions: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+        """Versions by key, then by time; of one moment the newest stands last, and of equals the one that came last."""
+        by = ["window_start", *(["order"] if self.changes.by_column else [])]
+        return self.by_key(versions.sort(by, maintain_order=True))  # null is the least, NaN the greatest
 
     def _numbers(self, table: pl.DataFrame, rows: pl.DataFrame) -> Array:
         """The number of each row's key, over versions and rows alike, growing with the order of both."""

@@ -41,7 +41,7 @@ class Changes:
         values = tuple(canonical(row[name], self.schema[name]) for name in self.key)
         plain = {name: value for name, value in visible(row).items() if name != "op"}
         plain |= dict(zip(self.key, values, strict=True))
-        order = None if self.order == "offset" else rank(canonical(row[self.order], self.schema[self.order]))
+        order = (0, 0) if self.order == "offset" else rank(canonical(row[self.order], self.schema[self.order]))
         expires = None
         if self.ttl is not None:
             expires = row[TIME] + self.ttl
@@ -51,7 +51,7 @@ class Changes:
 
     def stale(self, version: Version, before: Version | None) -> bool:
         """Whether a newer change has come already."""
-        return before is not None and version.order is not None and version.order < before.order
+        return before is not None and bool(version.order < before.order)
 
 
 class TableOracle:
@@ -189,8 +189,8 @@ class JoinTableOracle:
         known = self.versions.get(tuple(map(rank, each.values)), [])
         time = each.row[TIME]
         if self.node.as_of:
-            # Of versions of one moment the one that came last counts: sorting keeps the order of arrival.
-            known = [version for version in sorted(known, key=lambda v: v.time) if version.time <= time]
+            # Of versions of one moment the newest counts, and of equals the one that came last: sorting keeps the order of arrival.
+            known = [version for version in sorted(known, key=lambda v: (v.time, v.order)) if version.time <= time]
         else:
             time = max(time, edge.before)
         if not known:
