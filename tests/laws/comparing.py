@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from strandline.model.lineage import merging
-from strandline.model.nodes import OperatorNode, StageNode
+from strandline.model.nodes import OperatorNode, StageNode, Stateful, lineage
 from strandline.model.operators import keys_of
 from strandline.model.salting import spreads
 from strandline.model.streams import Stream
@@ -15,13 +15,18 @@ from strandline.testing.results import Played, Shown
 
 
 def differences(stream: Stream, one: Played, other: Played) -> list[str]:
-    """Where two plays differ: panes (in any order, but in order within a window), what was put aside, books, watermarks."""
+    """Where two plays differ: panes (in any order, but in order within a window), what was put aside and in which order,
+    books, watermarks."""
     found = []
     for number, (a, b) in enumerate(zip(one.ticks, other.ticks, strict=True), 1):
         for what in ("panes", "late", "rejected", "replaced"):
             left, right = getattr(a, what), getattr(b, what)
             if _multiset(left) != _multiset(right):
                 found.append(_told(f"step {number}, {what}", left, right))
+        if not found and _keeps_order_aside(stream):
+            for what in ("late", "rejected"):
+                left, right = (list(map(text, getattr(each, what))) for each in (a, b))
+                found += [] if left == right else [f"step {number}, order of {what}: {left} is not {right}"]
         if not found and _queues(stream, a.panes) != _queues(stream, b.panes):
             found.append(_told(f"step {number}, order of panes", a.panes, b.panes))
         found += [
@@ -39,6 +44,12 @@ def _multiset(rows: Iterable[Shown]) -> Counter[str]:
 def text(row: Shown) -> str:
     """A row as text: NaN is not equal to itself, and 0.0 is equal to -0.0 and 0, but their texts know better."""
     return repr(sorted(row.items()))
+
+
+def _keeps_order_aside(stream: Stream) -> bool:
+    """Whether rows that are put aside come in one order, whatever the runner: not those of sessions, or of places."""
+    stages = [node for node in lineage(stream.node) if isinstance(node, Stateful)]
+    return not any(merging(node.window) if isinstance(node, StageNode) else spreads(node) for node in stages)
 
 
 def _queues(stream: Stream, panes: Sequence[Shown]) -> dict[str, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -109,7 +109,8 @@ def step(plan: AnyPlan, state: State, found: Input, edge: Edge, tick: Tick) -> A
     """Move a set of buckets from one tick to the next; `edge` is that of the stage's whole input."""
     if isinstance(plan, OperatorPlan):
         assert isinstance(found, Taken), "operators take rows"
-        return plan.advance(state, found, edge, tick)
+        moved = plan.advance(state, found, edge, tick)
+        return replace(moved, late=plan.aside(moved.late), rejected=plan.aside(moved.rejected))
     assert isinstance(found, Partials), "windows take partials"
     return advance(plan, state, found, tick)
 

@@ -59,7 +59,7 @@ class DedupePlan(OperatorPlan):
         passed, fresh = self._passed(state, rows, int(edge.before))
         return Advanced(
             state=self.stored(state, fresh, edge, tick), panes=without(passed, [HASH]),
-            late=changed(without(behind, [HASH]), {"late_by": late_by(behind[TIME].to_numpy(), edge)}),
+            late=changed(behind, {"late_by": late_by(behind[TIME].to_numpy(), edge)}),
             rejected=no_rows({**self.port_schema(0), "reason": pl.String()}), replaced=no_windows(), hold=None,
             books=Books(rows=rows.height + behind.height, kept=rows.height, late=behind.height),
         )  # fmt: skip

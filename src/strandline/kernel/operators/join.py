@@ -194,7 +194,9 @@ class JoinPlan(OperatorPlan):
         for name, called in self.names.items():
             mine = theirs.get(name, rows[name]) if port == RIGHT else constant(None, types[name], rows.height)
             columns[called] = mine
-        return framed({**columns, SIDE: constant(SIDES[port], pl.String(), rows.height), TIME: rows[TIME]})
+        return framed(
+            {**columns, SIDE: constant(SIDES[port], pl.String(), rows.height), TIME: rows[TIME], HASH: rows[HASH]}
+        )
 
     def row(self, table: pl.DataFrame, left: Array, right: Array) -> pl.DataFrame:
         """Pairs of rows of a table as they are shown; NOBODY is null."""

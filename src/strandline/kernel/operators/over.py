@@ -110,7 +110,7 @@ class OverPlan(OperatorPlan):
         after = self.stored(state, came, edge, tick)
         return Advanced(
             state=after, panes=shown, rejected=no_rows({**self.port_schema(0), "reason": pl.String()}), replaced=no_windows(),
-            late=changed(without(behind, [HASH, *self.masks]), {"late_by": late_by(behind[TIME].to_numpy(), edge)}),
+            late=changed(without(behind, self.masks), {"late_by": late_by(behind[TIME].to_numpy(), edge)}),
             hold=None, books=Books(rows=rows.height, kept=came.height, late=behind.height),
         )  # fmt: skip
 

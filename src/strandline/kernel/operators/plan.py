@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from strandline.kernel.frames import changed, framed, kept, no_rows, only, rows_at, stacked
+from strandline.kernel.frames import changed, framed, kept, no_rows, only, rows_at, stacked, without
 from strandline.kernel.keys import KEY, hashed_keys
 from strandline.kernel.operators.places import Places
 from strandline.kernel.order import arrange, sorted_unique
@@ -155,6 +155,17 @@ class OperatorPlan(ABC):
         """One number for the rows of a key, in whatever place they are."""
         hashes = rows[HASH].to_numpy()
         return hashes if self.places is None else hashes << np.uint64(self.places.bits)
+
+    def aside(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows that are put aside, by the hash of their key as all rows are; those of a key as they stand.
+
+        Where rows are spread over places, or are of another port, they carry the hash that they came with.
+        """
+        if not rows.height:
+            return without(rows, [name for name in (HASH,) if name in rows.columns])
+        if HASH not in rows.columns:
+            rows = changed(rows, {HASH: hashed_keys(self.keys[0], rows)[1]})
+        return without(rows_at(rows, np.argsort(rows[HASH].to_numpy(), kind="stable")), [HASH])
 
     def count(self, taken: Taken) -> int:
         """How many rows came, copies left out."""

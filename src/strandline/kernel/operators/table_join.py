@@ -11,7 +11,7 @@ import polars as pl
 
 from strandline.kernel.advance import Advanced
 from strandline.kernel.due import DueIndex
-from strandline.kernel.frames import changed, framed, kept, no_rows, only, stacked, without
+from strandline.kernel.frames import changed, framed, kept, no_rows, only, stacked
 from strandline.kernel.keys import key_columns
 from strandline.kernel.operators.join import gathered
 from strandline.kernel.operators.places import Places
@@ -90,7 +90,7 @@ class JoinTablePlan(KeepsVersions):
         after, count = self.stored(state, fresh, edge, tick), self.count(taken)
         return Advanced(
             state=after, panes=shown, hold=None, replaced=no_windows(),
-            late=changed(without(behind, [HASH]), {"late_by": late_by(behind[TIME].to_numpy(), edge)}),
+            late=changed(behind, {"late_by": late_by(behind[TIME].to_numpy(), edge)}),
             rejected=no_rows({**self.port_schema(0), "reason": pl.String()}),
             books=Books(rows=count, kept=count - behind.height, late=behind.height),
         )  # fmt: skip

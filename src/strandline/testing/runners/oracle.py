@@ -39,6 +39,8 @@ from strandline.model.oracle import (
     StageOracle,
     TableOracle,
 )
+from strandline.model.oracle.late import aside
+from strandline.model.ordering import ordered_by
 from strandline.model.panes import HIDDEN
 from strandline.model.process import Process
 from strandline.model.ticks import Edge
@@ -141,12 +143,16 @@ class OracleStage:
         """Make one tick."""
         if isinstance(self.oracle, StageOracle):
             outcome = self.oracle.tick(batches[0], edge, now)
+            late, rejected = list(outcome.late), list(outcome.rejected)
         else:
             outcome = self.oracle.tick(batches, edge, now)
+            late, rejected = (
+                _aside(self.oracle.node, *side) for side in (("late", outcome.late), ("rejected", outcome.rejected))
+            )
         return StageOutcome(
             panes=list(outcome.panes),
-            late=list(outcome.late),
-            rejected=list(outcome.rejected),
+            late=late,
+            rejected=rejected,
             replaced=list(outcome.replaced),
             watermark=outcome.watermark,
             books=Books.of(outcome.books),
@@ -168,3 +174,12 @@ class OracleStage:
 
 def _hidden(row: OracleRow) -> OracleRow:
     return {name: value for name, value in row.items() if name.startswith(HIDDEN)}
+
+
+def _aside(node: OperatorNode, side: str, rows: list[OracleRow]) -> list[OracleRow]:
+    """Rows that an operator put aside, in the order in which they come out."""
+    inputs = inputs_of(node)
+    assert inputs is not None, "a node that is played knows its columns"
+    if isinstance(node, JoinTableNode) and side == "rejected":  # those of its table's changes
+        return aside(rows, node.other_keys, inputs[1])
+    return aside(rows, ordered_by(node) or (), inputs[0])
