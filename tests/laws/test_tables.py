@@ -25,7 +25,7 @@ from tests.laws.meeting import clocked, meetings, sources
 orders = st.sampled_from(("offset", "v"))
 ttls = st.sampled_from((None, "9s", "40s"))
 spreads = st.sampled_from(((64, 1), (1, 1), (16, 3), (7, 2)))
-MARKED = "case when v = 3 then 'delete' when v = 2 then 'update' end"
+MARKED = "case when v = 3 then 'delete' when v = 2 then 'u' when user = 'bob' and v = 1 then 'gone' end"
 
 
 def table_of(order: str, ttl: str | None, *, broadcast: bool = False) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ from strandline.errors import DescriptionError, StrandlineError, did_you_mean
 from strandline.model.expressions import bind, parse
 from strandline.model.lineage import schema_of, shown_type, side_columns
 from strandline.model.nodes import (
+    JoinTableNode,
     Node,
     SelectNode,
     SideNode,
@@ -61,6 +62,8 @@ def _made(owner: str, names: list[str]) -> Problems:
 def _side(node: SideNode) -> Problems:
     """A side output adds columns to the event's own."""
     own = schema_of(node.parent if isinstance(node.parent, SourceNode) else node.parent.parent)
+    if isinstance(node.parent, JoinTableNode) and node.side == "rejected":
+        own = schema_of(node.parent.other)
     for name, _ in side_columns(node):
         if own is not None and name in own:
             yield DescriptionError(

@@ -78,7 +78,9 @@ class Flow:
     ) -> Table:
         """Keep the row that stands for each key, from a stream of changes; join streams with it, or follow it to a sink.
 
-        Every row is an upsert, but for those whose column `op` says "delete" or "retract". `order` says which of two
+        Every row is an upsert, but for those whose column `op`, if there is one, says "delete" or "retract"; besides it may
+        say "insert", "update", "upsert" or "snapshot", or Debezium's c, u, r and d. What says anything else is rejected, by
+        whoever keeps the table: `.rejected` of the join, or of table.changes. `order` says which of two
         changes is the newer: the one that comes later ("offset"), or that with the greater value in a column. Behind a
         stage with another key rows do not come as they arrived, and check() wants a column. For a join with as_of=True
         the time of a change says from when on it counts, and `order` decides among those of one moment.

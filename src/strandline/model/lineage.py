@@ -66,7 +66,11 @@ def _side(node: SideNode) -> Schema | None:
         return dict(node.parent.sides)[node.side]
     if isinstance(node.parent, OperatorNode):
         before = inputs_of(node.parent)
-        return None if before is None else Schema((*aside_schema(node.parent, *before).columns, *side_columns(node)))
+        return (
+            None
+            if before is None
+            else Schema((*aside_schema(node.parent, node.side, *before).columns, *side_columns(node)))
+        )
     inputs = schema_of(node.parent if isinstance(node.parent, SourceNode) else node.parent.parent)
     if isinstance(node.parent, StageNode) and node.side == "replaced" and inputs is not None:
         return Schema((*((key, inputs[key]) for key in node.parent.keys), *WINDOW_COLUMNS))

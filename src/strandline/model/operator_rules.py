@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.errors import DescriptionError, StrandlineError, did_you_mean
+from strandline.model.changelog import OP
 from strandline.model.expressions import bind, parse
 from strandline.model.fitting import Problems, boolean_problems
 from strandline.model.lineage import retracts
@@ -30,7 +31,7 @@ from strandline.model.nodes import (
     parents_of,
     stage_before,
 )
-from strandline.model.operators import LEFT_ONLY, OP, keys_of, right_names
+from strandline.model.operators import LEFT_ONLY, keys_of, right_names
 from strandline.model.ordering import out_of_order
 from strandline.model.panes import HIDDEN, RESERVED, WINDOW_COLUMNS
 from strandline.model.process import TableProcess, Value, fields_of, timers_of

@@ -150,7 +150,7 @@ def _table_in_short(node: TableNode) -> str:
 
 
 def _table(node: TableNode) -> Iterator[str]:
-    yield f"What:  for each {', '.join(node.key)} the row of the change {_newer(node)}; a row with op 'delete' or 'retract' is gone."
+    yield f"What:  for each {', '.join(node.key)} the row of the change {_newer(node)}; one with op 'delete' or 'retract' is gone."
     yield "When:  each change comes out as it comes in: what stood is taken back, and what stands is inserted (op)."
     yield f"State: a row of the table {_lives(node)}."
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from strandline.errors import DescriptionError, told
 from strandline.model.aggregates import BUILT_IN, Aggregate, Merge, within_of
+from strandline.model.changelog import OP
 from strandline.model.intervals import Interval
 from strandline.model.lookups import Asked, BatchLookup, Cache, Lookup, OnError
 from strandline.model.nodes import (
@@ -37,7 +38,6 @@ from strandline.model.types import Schema, Type, array_of, struct_of
 from strandline.model.windows import SameWindow, Window
 
 LEFT_ONLY = ("semi", "anti")
-OP = "op"
 OWN_SIDES = ("late", "rejected", "replaced")
 
 
@@ -371,8 +371,13 @@ def table_names(node: JoinTableNode, ours: Schema, theirs: Schema) -> dict[str, 
     return {name: name + node.suffix if name in ours else name for name in shown}
 
 
-def aside_schema(node: OperatorNode, *inputs: Schema) -> Schema:
-    """The columns of rows that an operator puts aside, late or rejected. Those of a join look like a row without a match."""
+def aside_schema(node: OperatorNode, side: str, *inputs: Schema) -> Schema:
+    """The columns of rows that an operator puts aside, late or rejected. Those of a join look like a row without a match.
+
+    What a join with a table rejects are the table's changes.
+    """
+    if isinstance(node, JoinTableNode):
+        return inputs[1 if side == "rejected" else 0]
     if isinstance(node, JoinNode):
         left, right = inputs
         return Schema((*left.columns, *right_columns(node, left, right), (SIDE, Type.of("string"))))

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.errors import DescriptionError, StrandlineError
+from strandline.model.changelog import OP
 from strandline.model.fitting import Problems
 from strandline.model.lineage import retracts, windows_of
 from strandline.model.nodes import JoinNode, JoinTableNode, Node, OperatorNode, OverNode, StageNode, TableNode, nearest
-from strandline.model.operators import OP, table_names
+from strandline.model.operators import table_names
 from strandline.model.ordering import out_of_order
 from strandline.model.salting import spreads
 from strandline.model.sinks import WINDOW, came_through

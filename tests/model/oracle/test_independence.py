@@ -28,7 +28,7 @@ DESCRIBING = (
 # What users write themselves is theirs to answer.
 USERS_OWN = frozenset({"assign", "start", "add", "merge", "output", "remove", "ask"})
 # Modules of the model that the oracle may use: they interpret no window, no trigger and no aggregate but a user's own.
-TOOLS = frozenset({"evaluate", "expressions", "hashing", "processing", "ticks", "users", "values"})
+TOOLS = frozenset({"changelog", "evaluate", "expressions", "hashing", "processing", "ticks", "users", "values"})
 
 
 def parsed(path: Path) -> ast.Module:

@@ -20,8 +20,8 @@ from strandline.kernel.order import arrange
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.state import State
+from strandline.model.changelog import DELETES, OP, UPSERTS, unknown_op
 from strandline.model.nodes import JoinTableNode, TableNode
-from strandline.model.operators import OP
 from strandline.model.panes import INSERT, RETRACT, TIME, WEIGHT
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant, Span
@@ -29,7 +29,6 @@ from strandline.model.types import Schema
 
 Array = npt.NDArray[Any]
 
-DELETES: Final = ("delete", "retract")
 ROW: Final = "r."  # what the names of a table's columns begin with in the state
 SLICES: Final = 8
 SECOND: Final = 1_000_000
@@ -51,6 +50,17 @@ class Changes:
         """The columns of a version beside its key: its time, whether the row is gone, what it is ordered by, the row."""
         order = {"order": self.order_type} if self.by_column else {}
         return {"at": pl.Int64(), "dead": pl.Boolean(), **order, **self.types}
+
+    def understood(self, rows: pl.DataFrame) -> Mask:
+        """Which changes say what they are."""
+        if OP not in rows.columns:
+            return np.ones(rows.height, np.bool_)
+        return rows[OP].is_in([*UPSERTS, *DELETES]).fill_null(True).to_numpy()
+
+    def rejected(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Changes that do not, with the reason."""
+        reasons = [unknown_op(op) for op in rows[OP]] if OP in rows.columns else []
+        return changed(rows, {"reason": pl.Series(reasons, dtype=pl.String)})
 
     def versions(self, rows: pl.DataFrame) -> dict[str, Any]:
         """The versions that changes make."""
@@ -145,7 +155,8 @@ class TablePlan(KeepsVersions):
 
     def advance(self, state: State, taken: Taken, edge: Edge, tick: Tick) -> Advanced:
         """Apply changes in order; then let go what has outlived its time."""
-        (rows,) = taken.ports
+        every, understood = taken.ports[0], self.changes.understood(taken.ports[0])
+        rows, rejected = kept(every, understood), kept(every, ~understood)
         found = self.changes.versions(rows)
         count = rows.height
         zero = np.zeros(count, np.int64)
@@ -179,8 +190,8 @@ class TablePlan(KeepsVersions):
         return Advanced(
             state=self.stored(replace(state, expiries=expiries), fresh, edge, tick), panes=shown,
             late=no_rows({**self.port_schema(0), "late_by": pl.Duration("us")}),
-            rejected=no_rows({**self.port_schema(0), "reason": pl.String()}), replaced=no_windows(), hold=None,
-            books=Books(rows=count, kept=count),
+            rejected=self.changes.rejected(rejected), replaced=no_windows(), hold=None,
+            books=Books(rows=every.height, kept=count, rejected=rejected.height),
         )  # fmt: skip
 
     def _standing(self, table: pl.DataFrame, ids: Array) -> Array:

@@ -11,7 +11,7 @@ import polars as pl
 
 from strandline.kernel.advance import Advanced
 from strandline.kernel.due import DueIndex
-from strandline.kernel.frames import changed, framed, kept, no_rows, only, stacked
+from strandline.kernel.frames import changed, framed, kept, only, stacked
 from strandline.kernel.keys import key_columns
 from strandline.kernel.operators.join import gathered
 from strandline.kernel.operators.places import Places
@@ -80,7 +80,9 @@ class JoinTablePlan(KeepsVersions):
         rows, table_rows = taken.ports
         late = self.late(rows[TIME].to_numpy(), edge) & self.node.as_of
         behind, events = kept(rows, late), kept(rows, ~late)
-        came = self._versions(table_rows)
+        understood = self.changes.understood(table_rows)
+        rejected = kept(table_rows, ~understood & self.own(1, table_rows))
+        came = self._versions(kept(table_rows, understood))
         due = [events[HASH], came["hash"], state.expiries.due(edge.after)["hash"], state.timers.due(tick.now)["hash"]]
         stored = self.living(state, np.concatenate([each.to_numpy() for each in due]), int(edge.before))
         if self.node.as_of:
@@ -91,8 +93,10 @@ class JoinTablePlan(KeepsVersions):
         return Advanced(
             state=after, panes=shown, hold=None, replaced=no_windows(),
             late=changed(behind, {"late_by": late_by(behind[TIME].to_numpy(), edge)}),
-            rejected=no_rows({**self.port_schema(0), "reason": pl.String()}),
-            books=Books(rows=count, kept=count - behind.height, late=behind.height),
+            rejected=self.changes.rejected(rejected),
+            books=Books(
+                rows=count, kept=count - behind.height - rejected.height, late=behind.height, rejected=rejected.height
+            ),
         )  # fmt: skip
 
     def _versions(self, rows: pl.DataFrame) -> pl.DataFrame:

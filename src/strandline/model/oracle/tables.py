@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from strandline.model.changelog import DELETES, OP, UPSERTS, unknown_op
 from strandline.model.nodes import JoinTableNode, TableNode
 from strandline.model.oracle.late import late_by
 from strandline.model.oracle.living import Key
@@ -15,8 +16,6 @@ from strandline.model.panes import INSERT, RETRACT, TIME, WEIGHT
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
-
-DELETES = ("delete", "retract")
 
 
 @dataclass(eq=False)
@@ -36,17 +35,28 @@ class Changes:
     def __init__(self, key: Sequence[str], order: str, ttl: Span | None, schema: Schema) -> None:
         self.key, self.order, self.ttl, self.schema = key, order, ttl, schema
 
+    def understood(self, rows: Sequence[Row]) -> tuple[list[Row], list[dict[str, Any]]]:
+        """The changes that say what they are; and those that do not, with the reason."""
+        good, rejected = [], []
+        for row in rows:
+            op = row.get(OP)
+            if op is None or op in UPSERTS or op in DELETES:
+                good.append(row)
+            else:
+                rejected.append({**row, "reason": unknown_op(op)})
+        return good, rejected
+
     def version(self, row: Row, before: Version | None) -> tuple[Key, Version]:
         """The version that a change makes."""
         values = tuple(canonical(row[name], self.schema[name]) for name in self.key)
-        plain = {name: value for name, value in visible(row).items() if name != "op"}
+        plain = {name: value for name, value in visible(row).items() if name != OP}
         plain |= dict(zip(self.key, values, strict=True))
         order = (0, 0) if self.order == "offset" else rank(canonical(row[self.order], self.schema[self.order]))
         expires = None
         if self.ttl is not None:
             expires = row[TIME] + self.ttl
             expires = max(expires, before.expires) if before is not None and before.expires is not None else expires
-        gone = row.get("op") in DELETES
+        gone = row.get(OP) in DELETES
         return tuple(map(rank, values)), Version(None if gone else plain, row[TIME], order, values, expires)
 
     def stale(self, version: Version, before: Version | None) -> bool:
@@ -64,7 +74,7 @@ class TableOracle:
 
     def tick(self, batches: Sequence[Sequence[Row]], edge: Edge, now: Instant) -> Outcome:
         """Apply changes in the order in which they came; then what has outlived its time is gone."""
-        (rows,) = batches
+        rows, rejected = self.changes.understood(batches[0])
         self.rows = {key: version for key, version in self.rows.items() if not _forgotten(version, edge)}
         shown: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         for row in rows:
@@ -82,8 +92,8 @@ class TableOracle:
                 shown += [(version.values, each) for each in _difference(version, None)]
                 version.row = None
         return Outcome(
-            panes=in_order_of_keys(shown), late=[], rejected=[], replaced=[], watermark=edge.after,
-            books=Books(rows=len(rows), kept=len(rows), late=0, rejected=0, missed=0),
+            panes=in_order_of_keys(shown), late=[], rejected=rejected, replaced=[], watermark=edge.after,
+            books=Books(rows=len(batches[0]), kept=len(rows), late=0, rejected=len(rejected), missed=0),
         )  # fmt: skip
 
 
@@ -134,7 +144,7 @@ class JoinTableOracle:
 
     def tick(self, batches: Sequence[Sequence[Row]], edge: Edge, now: Instant) -> Outcome:
         """Changes first, then rows."""
-        rows, changes = batches
+        rows, (changes, rejected) = batches[0], self.changes.understood(batches[1])
         if not self.node.as_of:
             self.versions = {key: known for key, known in self.versions.items() if not _forgotten(known[-1], edge)}
         for row in changes:
@@ -151,11 +161,12 @@ class JoinTableOracle:
         if self.node.as_of:
             ready.sort(key=lambda each: int(each.row[TIME]))
         shown = [(each.values, row) for each in ready for row in self._joined(each, edge)]
-        count = len(rows) + len(changes)
+        kept = len(rows) + len(changes) - len(late)
         return Outcome(
-            panes=in_order_of_keys(shown), late=late, rejected=[], replaced=[],
-            watermark=edge.after,
-            books=Books(rows=count, kept=count - len(late), late=len(late), rejected=0, missed=0),
+            panes=in_order_of_keys(shown), late=late, rejected=rejected, replaced=[], watermark=edge.after,
+            books=Books(
+                rows=kept + len(late) + len(rejected), kept=kept, late=len(late), rejected=len(rejected), missed=0
+            ),
         )  # fmt: skip
 
     def _change(self, row: Row) -> None:
@@ -179,7 +190,7 @@ class JoinTableOracle:
         ours, theirs = self.schemas
         beside: dict[str, Any] = {}
         for name in theirs:
-            if name not in self.node.other_keys and name != "op":
+            if name not in self.node.other_keys and name != OP:
                 beside[name + self.node.suffix if name in ours else name] = None if found is None else found[name]
         yield {**visible(each.row), **beside, TIME: each.row[TIME]}
 
