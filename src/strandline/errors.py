@@ -18,9 +18,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import reprlib
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
+
+LONGEST_TOLD: Final = 120
+"""How long a value may be that an error shows as it is."""
 
 
 class StrandlineError(Exception):
@@ -104,12 +108,29 @@ class CheckFailed(StrandlineError):
 
 
 def told(value: object) -> str:
-    """A value as an error shows it: a class given in place of an instance is said to be one.
+    """A value as an error shows it: in short, and the same each time, so without the address of an object.
 
-    >>> told(3), told(int)
-    ('3', 'the class int itself')
+    A class given in place of an instance is said to be one.
+
+    >>> told(3), told(int), told(object()), told([object()])
+    ('3', 'the class int itself', 'an object', 'a list with an object')
     """
-    return f"the class {value.__name__} itself" if isinstance(value, type) else repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself"
+    text = repr(value)
+    if " at 0x" in text and isinstance(value, list | tuple | set | frozenset | dict):
+        inside = value.values() if isinstance(value, dict) else value
+        return f"{_some(value)} with {next((told(each) for each in inside if ' at 0x' in repr(each)), 'more')}"
+    if " at 0x" in text:
+        return name_of(value) if callable(value) and hasattr(value, "__qualname__") else _some(value)
+    if len(text) <= LONGEST_TOLD:
+        return text
+    return reprlib.repr(value) if type(value).__module__ == "builtins" else _some(value)
+
+
+def _some(value: object) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -12,10 +12,12 @@ import pytest
 
 import strandline as sl
 from strandline.lookups.asking import Asking
+from strandline.lookups.cache import UNKNOWN, Answers
 from strandline.model.lookups import Failed
 from strandline.model.nodes import LookupNode
 from strandline.model.time import Instant
 from strandline.model.types import Schema
+from strandline.model.users import columns_said
 from tests.own import Flaky
 
 KEY = Schema.of("n bigint")
@@ -137,6 +139,24 @@ def test_where_the_flow_stops_anyway_nothing_more_is_asked() -> None:
 
     asked(fails, *range(100), concurrency=3, retries=0, on_error="fail")
     assert len(times) == 3
+
+
+def test_the_answer_for_nan_is_remembered_too() -> None:
+    answers = Answers(sl.Cache("10s"))
+    answers.put((float("nan"), 1), "found", Instant(0))
+    assert answers.get((float("nan"), 1), Instant(1)) == "found"
+    assert answers.get((float("nan"), 2), Instant(1)) is UNKNOWN
+
+
+def test_a_wrong_answer_is_told_the_same_way_each_time() -> None:
+    class Thing:
+        pass
+
+    for output in ("t string", "t string, n int"):
+        with pytest.raises(sl.DataError) as caught:
+            columns_said(repr, Schema.of(output), Thing())
+        assert "a Thing" in caught.value.what
+        assert "0x" not in caught.value.what
 
 
 def test_an_answer_is_remembered_for_as_long_and_for_as_many_keys_as_the_cache_says() -> None:

@@ -226,7 +226,39 @@ FLOWS: dict[str, Callable[[], Any]] = {
     "Row 1, column 'n': 'x' is no int": lambda: sl.Rows([{"n": "x"}], schema="n int"),
     "has no time zone": lambda: sl.Rows([{"at": "2026-01-01T12:00:00"}], schema="at timestamp"),
 }
-ALL = {**SPANS, **INSTANTS, **WINDOWS, **TRIGGERS, **AGGREGATES, **STREAMS, **SALTED, **FLOWS}
+
+
+class Batches(sl.BatchLookup):
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+
+    def ask(self, keys: Any) -> Any:
+        return keys
+
+
+OPERATORS: dict[str, Callable[[], Any]] = {
+    ".join() stands behind .key_by()": lambda: orders().join("paid", orders()),
+    ".over() stands behind .key_by()": lambda: orders().over("features", n=sl.Count(within="1h")),
+    ".process() stands behind .key_by()": lambda: orders().process("p", object, output="n int"),
+    ".detect() stands behind .key_by()": lambda: orders().detect("found"),
+    ".dedupe() takes rows without .key_by()": lambda: orders().key_by("user").dedupe("once", on="user", within="1h"),
+    ".join_table() takes rows without .key_by()": lambda: orders().key_by("user").join_table("known", table()),
+    ".lookup() takes rows without .key_by()": lambda: orders().key_by("user").lookup("asked", repr),
+    ".sink() takes rows without .key_by()": lambda: orders().key_by("user").sink("out", sl.Memory()),
+    "on=None names no column": lambda: orders().dedupe("once", within="1h"),
+    "The dedupe 'once' does not say for how long rows are remembered": lambda: orders().dedupe("once", on="user"),
+    "key=None names no column": lambda: (stream := orders()).flow.table("known", stream),
+    "A table takes a stream of this flow, not None": lambda: sl.Flow("f").table("known", key="user"),
+    "A table takes a stream of this flow, not a Stream.": lambda: sl.Flow("f").table("known", orders(), key="user"),
+    "a Stream is no table of this flow": lambda: (stream := orders()).join_table("known", stream),  # type: ignore[arg-type]
+    "output=None does not say which columns": lambda: orders().lookup("asked", repr, on="user"),
+    "salt=8 is not for a lookup": lambda: orders().lookup("asked", repr, on="user", output="t string", salt=8),  # type: ignore[arg-type]
+    "salt=8 is not for a join with a table": lambda: orders().join_table("known", table(), salt=8),  # type: ignore[arg-type]
+    "batch=0 of Batches is no number of keys": lambda: orders().lookup("a", Batches(0), on="user", output="t string"),
+    "batch='x' of Batches is no number": lambda: orders().lookup("a", Batches("x"), on="user", output="t string"),
+    "The span '-1h' is negative": lambda: sl.Before("-1h"),
+}
+ALL = {**SPANS, **INSTANTS, **WINDOWS, **TRIGGERS, **AGGREGATES, **STREAMS, **SALTED, **FLOWS, **OPERATORS}
 
 
 @pytest.mark.parametrize("what", ALL)
@@ -237,6 +269,7 @@ def test_it_is_refused_with_what_is_wrong_and_a_fix(what: str) -> None:
     assert caught.value.what.endswith((".", "!", "?"))
     assert caught.value.fix.endswith((".", "!", "?"))
     assert "<class" not in str(caught.value)
+    assert " at 0x" not in str(caught.value)
 
 
 def test_a_policy_of_ones_own_is_told_what_to_derive_from() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from strandline.errors import DataError, StrandlineError, raised_by
 from strandline.lookups.cache import UNKNOWN, Answers
 from strandline.lookups.loop import Loop, Threads
-from strandline.model.lookups import BatchLookup, Failed, Key, Lookup, called, written_in
+from strandline.model.lookups import BatchLookup, Failed, Key, Lookup, batch_of, called, written_in
 from strandline.model.nodes import LookupNode
 from strandline.model.time import Instant
 from strandline.model.types import Schema
@@ -127,7 +127,7 @@ class Call:
         self.lookup: Any = opened if isinstance(node.lookup, Lookup | BatchLookup) else None
         self.function: Callable[..., Any] = opened if self.lookup is None else opened.ask
         self.one_by_one = not isinstance(node.lookup, BatchLookup)
-        self.batch = 1 if self.one_by_one else int(opened.batch)
+        self.batch = 1 if self.one_by_one else batch_of(opened)
 
     async def __call__(self, keys: Sequence[Key]) -> Sequence[Any]:
         """Ask once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from typing import Any, Final
 
@@ -10,6 +11,9 @@ from strandline.model.time import Instant
 
 UNKNOWN: Final = object()
 """In place of an answer that nobody has given yet: None is one."""
+
+
+NAN: Final = object()
 
 
 class Answers:
@@ -21,6 +25,7 @@ class Answers:
 
     def get(self, key: Key, now: Instant) -> Any:
         """The answer for a key, or UNKNOWN."""
+        key = _told_apart(key)
         at, answer = self.known.get(key, (now, UNKNOWN))
         if answer is UNKNOWN or self.cache is None or now - at >= self.cache.ttl:
             return UNKNOWN
@@ -31,7 +36,13 @@ class Answers:
         """Remember an answer; of too many, the one that nobody has asked for longest is forgotten."""
         if self.cache is None:
             return
+        key = _told_apart(key)
         self.known[key] = (now, answer)
         self.known.move_to_end(key)
         if len(self.known) > self.cache.size:
             self.known.popitem(last=False)
+
+
+def _told_apart(key: Key) -> Key:
+    """A key by which an answer is found again: NaN is not equal to itself, and is one key all the same."""
+    return tuple(NAN if isinstance(value, float) and math.isnan(value) else value for value in key)

@@ -69,9 +69,9 @@ class Flow:
     def table(
         self,
         name: str,
-        changes: Stream,
+        changes: Stream | None = None,
         *,
-        key: str | Sequence[str],
+        key: str | Sequence[str] | None = None,
         order: str = "offset",
         ttl: str | timedelta | Span | None = None,
         broadcast: bool = False,

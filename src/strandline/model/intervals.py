@@ -73,7 +73,7 @@ def signed(value: AnySpan) -> Span:
 
 
 def _length(value: AnySpan) -> Span:
-    span = Span.of(value)
+    span = signed(value)
     if span < 0:
         raise DescriptionError(
             f"The span {span.text!r} is negative.", fix="Before, After and Around say the direction by themselves."

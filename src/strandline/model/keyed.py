@@ -171,6 +171,30 @@ class Keyed:
         """Nothing, but to say what is missing: an aggregate is of a window."""
         raise without_a_window()
 
+    def dedupe(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Nothing, but to say what is too much: a dedupe has a key of its own."""
+        raise _before_key_by("dedupe", "on=")
+
+    def join_table(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Nothing, but to say what is too much: rows are joined by the table's key."""
+        raise _before_key_by("join_table", "on=")
+
+    def lookup(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Nothing, but to say what is too much: a lookup has a key of its own."""
+        raise _before_key_by("lookup", "on=")
+
+    def sink(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Nothing, but to say what is too much: a sink takes rows."""
+        raise _before_key_by("sink", "key=")
+
+
+def _before_key_by(verb: str, option: str) -> DescriptionError:
+    """That a verb takes rows as they are."""
+    return DescriptionError(
+        f".{verb}() takes rows without .key_by(): {option} says by which columns.",
+        fix=f"Leave .key_by(...) out: stream.{verb}(...).",
+    )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windowed:

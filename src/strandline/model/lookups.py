@@ -121,6 +121,16 @@ class Asker(Protocol):
         """For each key, none of which stands there twice, what was answered, or `Failed`. `now` is the tick's time."""
 
 
+def batch_of(lookup: BatchLookup) -> int:
+    """How many keys are asked for in one call."""
+    if isinstance(lookup.batch, bool) or not isinstance(lookup.batch, int) or lookup.batch < 1:
+        raise DescriptionError(
+            f"batch={told(lookup.batch)} of {type(lookup).__name__} is no number of keys.",
+            fix="Give a whole number from 1: batch = 500.",
+        )
+    return lookup.batch
+
+
 def called(lookup: Asked) -> str:
     """The name by which a user knows a lookup.
 

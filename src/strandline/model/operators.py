@@ -10,7 +10,7 @@ from strandline.errors import DescriptionError, told
 from strandline.model.aggregates import BUILT_IN, Aggregate, Merge, within_of
 from strandline.model.changelog import OP
 from strandline.model.intervals import Interval
-from strandline.model.lookups import Asked, BatchLookup, Cache, Lookup, OnError
+from strandline.model.lookups import Asked, BatchLookup, Cache, Lookup, OnError, batch_of
 from strandline.model.nodes import (
     DedupeNode,
     DetectNode,
@@ -42,7 +42,7 @@ OWN_SIDES = ("late", "rejected", "replaced")
 
 
 def describe_dedupe(
-    node: Node, name: str, on: str | Sequence[str], within: str | timedelta | Span, *, salt: object
+    node: Node, name: str, on: str | Sequence[str] | None, within: str | timedelta | Span | None, *, salt: object
 ) -> DedupeNode:
     """A stage that lets the first of equal rows through."""
     refuse_salt(name, salt)
@@ -50,6 +50,11 @@ def describe_dedupe(
     if not columns or not all(isinstance(column, str) and column for column in columns):
         raise DescriptionError(
             f"on={told(on)} names no column.", fix="Name what tells rows apart: on='event_id', or on=['shop', 'order']."
+        )
+    if within is None:
+        raise DescriptionError(
+            f"The dedupe {name!r} does not say for how long rows are remembered: without within= that would be for ever.",
+            fix="Give the time within which a row may be repeated: within='24h'.",
         )
     span = Span.of(within)
     if span <= 0:
@@ -247,6 +252,8 @@ def _asked(lookup: object) -> Asked:
             f"{told(lookup)} cannot be asked.",
             fix="Give a function of the key, async or not, or something derived from sl.Lookup or sl.BatchLookup.",
         )
+    if isinstance(lookup, BatchLookup):
+        batch_of(lookup)
     return lookup
 
 

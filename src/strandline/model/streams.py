@@ -105,7 +105,30 @@ class Stream:
         """Nothing, but to say what is missing."""
         raise without_a_window()
 
-    def dedupe(self, name: str, *, on: str | Sequence[str], within: str | timedelta | Span, salt: None = None) -> Stage:
+    def join(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Nothing, but to say what is missing: rows that meet have one key."""
+        raise _behind_key_by("join", "'paid', other.key_by('user'), within=...")
+
+    def over(self, *_given: Any, **_features: Any) -> NoReturn:
+        """Nothing, but to say what is missing: an event looks back at those of its key."""
+        raise _behind_key_by("over", "'features', n_1h=sl.Count(within='1h')")
+
+    def process(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Nothing, but to say what is missing: what a process remembers is of a key."""
+        raise _behind_key_by("process", "'name', MyProcess, output='...'")
+
+    def detect(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Nothing, but to say what is missing: events that follow each other are of one key."""
+        raise _behind_key_by("detect", "'name', sl.sequence(...)")
+
+    def dedupe(
+        self,
+        name: str,
+        *,
+        on: str | Sequence[str] | None = None,
+        within: str | timedelta | Span | None = None,
+        salt: None = None,
+    ) -> Stage:
         """Let the first of equal rows through: those that repeat it in the columns `on`, within this time, go no further.
 
         Exact for as long as `within` says, also after a restart. The name is the identity of the stage's state. There is
@@ -126,15 +149,21 @@ class Stream:
         how: Literal["left", "inner"] = "left",
         max_wait: str | timedelta | Span | None = None,
         suffix: str = "_table",
+        salt: None = None,
     ) -> Stage:
         """Each row with the row of a table for its key: the one that stands now, or, with as_of, that stood at its time.
 
         With as_of a row waits until the watermark of both says that the answer cannot change, or for `max_wait` of
-        processing time at most.
+        processing time at most. There is no `salt`, and the error says what is instead.
         """
         from strandline.model.tables import Table  # its changes are a stream
 
         require_name("stage", name)
+        if salt is not None:
+            raise DescriptionError(
+                f"salt={told(salt)} is not for a join with a table: of the stage {name!r} the table itself is copied.",
+                fix="Write flow.table(..., broadcast=True): rows are then spread, whatever their key.",
+            )
         if not isinstance(table, Table) or table.flow is not self.flow:
             raise DescriptionError(f"{told(table)} is no table of this flow.", fix="Make one with flow.table(...).")
         node = describe_join_table(
@@ -148,14 +177,15 @@ class Stream:
         name: str,
         lookup: Asked,
         *,
-        on: str | Sequence[str],
-        output: str | Schema,
+        on: str | Sequence[str] | None = None,
+        output: str | Schema | None = None,
         concurrency: int = 100,
         timeout: str | timedelta | Span = Span(2_000_000),
         retries: int = 2,
         cache: Cache | None = None,
         ordered: bool = True,
         on_error: OnError = "reject",
+        salt: None = None,
     ) -> Stage:
         """Each row with what somebody outside answers for its columns `on`: a service, a database, a model.
 
@@ -163,8 +193,14 @@ class Stream:
         `concurrency` calls are under way at a time in each task. A call that fails, or takes longer than `timeout`, is made
         again up to `retries` times; then `on_error` says whether the row is rejected, gets nulls, or the flow stops.
         Null is not asked for. Rows of a key keep their order, and go to one task; with ordered=False they go to all.
+        There is no `salt`, and the error says what is instead.
         """
         require_name("stage", name)
+        if salt is not None:
+            raise DescriptionError(
+                f"salt={told(salt)} is not for a lookup: the rows of a key go to one task, so that {name!r} asks for it once.",
+                fix="Write ordered=False: rows then go to all tasks, whatever their key.",
+            )
         node = describe_lookup(
             self.node, name, lookup, on=on, output=output, concurrency=concurrency, timeout=timeout, retries=retries,
             cache=cache, ordered=ordered, on_error=on_error,
@@ -246,6 +282,11 @@ class Stage(Stream):
                 else "Describe it: .process(..., side={'alerts': 'user string'}).",
             )
         return self._then(SideNode(parent=self.node, side=name))
+
+
+def _behind_key_by(verb: str, given: str) -> DescriptionError:
+    """That a verb needs a key."""
+    return DescriptionError(f".{verb}() stands behind .key_by().", fix=f"Write .key_by('user').{verb}({given}).")
 
 
 def without_a_window() -> DescriptionError:

@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from strandline.errors import DataError, DescriptionError
+from strandline.errors import DataError, DescriptionError, told
 from strandline.model.aggregates import Aggregate
 from strandline.model.lookups import Asked, Failed, Key, called, written_in
 from strandline.model.time import Instant
@@ -96,7 +96,7 @@ def columns_said(lookup: Asked, output: Schema, answer: Any) -> dict[str, Any]:
     if not isinstance(answer, Mapping):
         if len(output) != 1:
             raise DataError(
-                f"{who} answered {reprlib.repr(answer)}, which is no mapping of {', '.join(output)}.",
+                f"{who} answered {told(answer)}, which is no mapping of {', '.join(output)}.",
                 fix="Return a mapping of the output's columns, or None.",
             )
         answer = dict.fromkeys(output, answer)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from strandline.errors import DescriptionError, did_you_mean
+from strandline.errors import DescriptionError, did_you_mean, told
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema, Type
 
@@ -24,7 +24,7 @@ def checked_row(schema: Schema, row: Mapping[str, Any], place: str) -> dict[str,
     {'user': None, 'price': Decimal('1.50')}
     """
     if not isinstance(row, Mapping):
-        raise DescriptionError(f"{place} is {row!r}, no mapping.", fix="Give each row as {'column': value, ...}.")
+        raise DescriptionError(f"{place} is {told(row)}, no mapping.", fix="Give each row as {'column': value, ...}.")
     for name in row:
         if name not in schema:
             raise DescriptionError(
@@ -52,7 +52,7 @@ def checked_value(kind: Type, value: Any, place: str) -> Any:
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         why = f" ({error})" if isinstance(error, ArithmeticError) else ""
         raise DescriptionError(
-            f"{place}: {value!r} is no {kind.text}{why}.", fix=f"Give {_WANTED[kind.name]}."
+            f"{place}: {told(value)} is no {kind.text}{why}.", fix=f"Give {_WANTED[kind.name]}."
         ) from None
 
 
