@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import strandline as sl
+from strandline.model.nodes import SinkNode
+from strandline.testing import Events, Tick, play
 from tests.model.checking import REFINING, orders, problems, stage, surprises
 
 
@@ -51,3 +55,40 @@ def test_a_stage_as_a_table_may_be_joined_and_followed() -> None:
     sl.Stream(first.flow, first.flow.nodes[0]).join_table("with_totals", table)  # type: ignore[arg-type]
     table.sink("out", sl.Memory(), rows="upsert")
     assert [risk for risk in surprises(first.flow) if "for ever" not in risk and "nowhere" not in risk] == []
+
+
+@pytest.mark.parametrize("runner", ["oracle", "kernel"])
+def test_a_row_meets_what_a_stage_has_added_up(runner: str) -> None:
+    flow = sl.Flow("f")
+    paid, seen = (
+        flow.source(name, sl.Rows(schema="user string, n int, at timestamp"), time="at") for name in ("paid", "seen")
+    )
+    total = paid.key_by("user").window(
+        sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1)), mode="retracting", allow_loss=True
+    )
+    known = seen.join_table("known", total.aggregate("total", spent=sl.Sum("n")).as_table())
+    rows = {"user": "ann", "at": "2026-01-01T12:00:00Z"}
+    steps = [
+        Tick([Events([{**rows, "n": n}], source="paid"), Events([{**rows, "n": 0}], source="seen")]) for n in (5, 7)
+    ]
+    assert [[row["spent"] for row in shown] for shown in play(known, steps, runner=runner)] == [[5], [12]]
+
+
+def test_a_sink_that_follows_a_table_need_not_say_how() -> None:
+    stream = orders()
+    table = stream.flow.table("known", stream, key="user", ttl="1h")
+    table.sink("kept", sl.Memory())
+    table.sink("logged", sl.Memory(), rows="changelog")
+    assert [node.rows for node in stream.flow.nodes if isinstance(node, SinkNode)] == ["upsert", "changelog"]
+    assert surprises(stream.flow) == []
+
+
+def test_a_table_for_nobody_is_a_risk_and_checked_all_the_same() -> None:
+    stream = orders()
+    stream.flow.table("known", stream, key="user", ttl="1h")
+    assert (
+        "The table 'known' is kept for nobody: no stream is joined with it, and no sink follows it."
+        in stream.flow.check()
+    )
+    stream.flow.table("lost", stream, key="usr")
+    assert [what for what in problems(stream.flow) if "'usr'" in what]

@@ -18,6 +18,7 @@ from strandline.model.flow import Flow
 from strandline.model.lineage import inputs_of, lateness_of, schema_of, windows_of
 from strandline.model.nodes import (
     AnyNode,
+    JoinTableNode,
     Node,
     OperatorNode,
     SelectNode,
@@ -26,6 +27,7 @@ from strandline.model.nodes import (
     SourceNode,
     StageNode,
     Stateful,
+    TableNode,
     TransformNode,
     WhereNode,
     WithColumnNode,
@@ -50,9 +52,11 @@ def check(flow: Flow) -> list[str]:
     problems = [*_something(flow), *_names(flow), *check_targets(flow)]
     for node in flow.nodes:
         problems += check_sink(node) if isinstance(node, SinkNode) else check_node(node)
+    unused = unused_tables(flow)
+    problems += [problem for table in unused for problem in check_node(table)]
     if problems:
         raise CheckFailed(problems)
-    return [*dangling(flow), *(risk for node in flow.nodes for risk in risks(node))]
+    return [*dangling(flow), *map(_for_nobody, unused), *(risk for node in flow.nodes for risk in risks(node))]
 
 
 def check_node(node: Node) -> list[StrandlineError]:
@@ -97,6 +101,19 @@ def dangling(flow: Flow) -> list[str]:
         first = [f"The flow {flow.name!r} has no sink: it shows nothing outside. Add one with .sink(...)."]
         return first + [_nowhere(node) for node in loose if not isinstance(node, Stateful)]
     return [*dict.fromkeys(map(_nowhere, loose))]  # a side that was looked at twice is two nodes
+
+
+def unused_tables(flow: Flow) -> list[TableNode]:
+    """The tables that no stream is joined with, and that nobody follows."""
+    joined = [node for node in flow.nodes if isinstance(node, JoinTableNode)]
+    return [
+        table for table in flow.tables
+        if table not in flow.nodes and not any(j.other is table.parent and j.other_keys == table.key for j in joined)
+    ]  # fmt: skip
+
+
+def _for_nobody(table: TableNode) -> str:
+    return f"The table {table.name!r} is kept for nobody: no stream is joined with it, and no sink follows it."
 
 
 def _nowhere(node: Node) -> str:

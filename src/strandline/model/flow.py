@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from strandline.errors import DescriptionError, told
-from strandline.model.nodes import AnyNode, Arrival, Source, SourceNode
+from strandline.model.nodes import AnyNode, Arrival, Source, SourceNode, TableNode
 from strandline.model.operators import describe_table
 from strandline.model.options import require_name
 from strandline.model.streams import Stream
@@ -33,6 +33,7 @@ class Flow:
     name: str
     buckets: int = 64
     nodes: list[AnyNode] = field(default_factory=list, repr=False)
+    tables: list[TableNode] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         require_name("flow", self.name)
@@ -98,6 +99,7 @@ class Flow:
                 fix="Write flow.table('rates', flow.source('rates_in', ...), key='currency').",
             )
         node = describe_table(changes.node, name, key=key, order=order, ttl=ttl, broadcast=broadcast)
+        self.tables.append(node)  # kept where it is used, and a node only if it is followed
         return Table(self, node)
 
     def check(self) -> list[str]:

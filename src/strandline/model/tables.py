@@ -27,5 +27,11 @@ class Table:
         return Stage(self.flow, self.node)
 
     def sink(self, name: str, sink: Sink, **options: Any) -> None:
-        """Let a sink follow the table; see Stream.sink."""
-        self.changes.sink(name, sink, **options)
+        """Let a sink follow the table: inserts, updates and deletes, in order; see Stream.sink.
+
+        Unless `rows` says otherwise it keeps the rows that stand (rows="upsert"), if it can; else it gets each change with
+        its op (rows="changelog").
+        """
+        taken = getattr(sink, "takes", ())
+        rows = next((mode for mode in ("upsert", "changelog") if mode in taken), None)
+        self.changes.sink(name, sink, **{"rows": rows, **options})
