@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from strandline.model.flow import Flow
-from strandline.model.nodes import AnyNode, JoinNode, JoinTableNode, SinkNode, SourceNode
+from strandline.model.nodes import AnyNode, JoinNode, JoinTableNode, SinkNode, SourceNode, TableNode
 
 
 def rebuild(flow: Flow, change: Callable[[AnyNode], AnyNode]) -> Flow:
@@ -37,4 +37,5 @@ def rebuild(flow: Flow, change: Callable[[AnyNode], AnyNode]) -> Flow:
             return replace(node, other=other)
         return node
 
-    return replace(flow, nodes=[made_of(node) for node in flow.nodes])
+    tables = [table for table in map(made_of, flow.tables) if isinstance(table, TableNode)]
+    return replace(flow, nodes=[made_of(node) for node in flow.nodes], tables=tables)
