@@ -30,6 +30,19 @@ def key_columns(names: Sequence[str], rows: pl.DataFrame) -> pl.DataFrame:
     return framed({KEY + key: _canonical(rows[key]) for key in names})
 
 
+def any_null(keys: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Which keys have a null in them: in a join they meet nobody.
+
+    >>> any_null(pl.DataFrame({"k.a": [1, None], "k.b": ["x", "y"]}))
+    array([False,  True])
+    """
+    found = np.zeros(keys.height, np.bool_)
+    for key in keys.get_columns():
+        if key.null_count():
+            found |= key.is_null().to_numpy()
+    return found
+
+
 def _canonical(key: pl.Series) -> pl.Series:
     """One bit pattern for keys that are equal: one zero, one NaN. Null is a key too."""
     if not key.dtype.is_float():

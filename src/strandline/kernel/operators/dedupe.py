@@ -15,6 +15,7 @@ from strandline.kernel.keys import key_columns
 from strandline.kernel.operators.plan import HASH, Mask, OperatorPlan, Taken, late_by, no_windows
 from strandline.kernel.operators.ranges import ranges
 from strandline.kernel.order import arrange
+from strandline.kernel.plan import SECOND
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.state import State
 from strandline.model.nodes import DedupeNode
@@ -28,7 +29,6 @@ Array = npt.NDArray[Any]
 ROUNDS: Final = 8
 """In a round the first row of each key passes. Keys of which more pass in one tick are gone through row by row."""
 SLICES: Final = 4
-SECOND: Final = 1_000_000
 
 
 class DedupePlan(OperatorPlan):

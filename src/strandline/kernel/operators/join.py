@@ -16,11 +16,12 @@ import polars as pl
 
 from strandline.kernel.advance import Advanced
 from strandline.kernel.frames import changed, constant, framed, kept, only, rows_at, stacked
-from strandline.kernel.keys import KEY, key_columns
+from strandline.kernel.keys import KEY, any_null, key_columns
 from strandline.kernel.operators.places import Places
 from strandline.kernel.operators.plan import HASH, Mask, OperatorPlan, Taken, late_by, no_windows
 from strandline.kernel.operators.ranges import ranges, spread
 from strandline.kernel.order import arrange
+from strandline.kernel.plan import SECOND
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.state import State
@@ -42,7 +43,6 @@ OURS: Final = ("l.", "r.")  # what the names of each side's columns begin with i
 WINDOW: Final = ("w.start", "w.end")
 NOBODY: Final = -1
 SLICES: Final = 8
-SECOND: Final = 1_000_000
 
 
 class JoinPlan(OperatorPlan):
@@ -246,7 +246,7 @@ class _Meeting:
         self.keys = _ids_of_keys(self.table, plan)
         self.groups = self.keys if plan.windows is None else _within_keys(self.keys, self.table[WINDOW[0]].to_numpy())
         self.left = self.table["kind"].to_numpy() == LEFT
-        self.joins = ~_any_null(only(self.table, plan.key_schema))
+        self.joins = ~any_null(only(self.table, plan.key_schema))
 
     def shown(self) -> pl.DataFrame:
         """What the join shows in this tick, by key, then by the left row, then by the right one."""
@@ -359,14 +359,6 @@ def _numbered(another: Mask, rows: int) -> Array:
     numbers = np.zeros(rows, np.int64)
     np.cumsum(another, out=numbers[1:])
     return numbers
-
-
-def _any_null(keys: pl.DataFrame) -> Mask:
-    found = np.zeros(keys.height, np.bool_)
-    for key in keys.get_columns():
-        if key.null_count():
-            found |= key.is_null().to_numpy()
-    return found
 
 
 def gathered(table: pl.DataFrame, rows: Array) -> pl.DataFrame:

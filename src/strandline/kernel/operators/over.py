@@ -21,6 +21,7 @@ from strandline.kernel.operators.ranges import ranges
 from strandline.kernel.operators.stretches import Stretches, show_stretches
 from strandline.kernel.operators.turn import entries
 from strandline.kernel.order import arrange
+from strandline.kernel.plan import SECOND
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.state import State
@@ -37,7 +38,6 @@ Array = npt.NDArray[Any]
 
 EVENT: Final = "e."
 SLICES: Final = 8
-SECOND: Final = 1_000_000
 
 
 class OverPlan(OperatorPlan):

@@ -17,6 +17,7 @@ from strandline.kernel.keys import KEY, key_columns
 from strandline.kernel.operators.plan import HASH, Mask, OperatorPlan, Taken, no_windows
 from strandline.kernel.operators.turn import FOR_EVER, entries
 from strandline.kernel.order import arrange
+from strandline.kernel.plan import SECOND
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.state import State
@@ -31,7 +32,6 @@ Array = npt.NDArray[Any]
 
 ROW: Final = "r."  # what the names of a table's columns begin with in the state
 SLICES: Final = 8
-SECOND: Final = 1_000_000
 
 
 class Changes:

@@ -12,10 +12,10 @@ import polars as pl
 from strandline.kernel.advance import Advanced
 from strandline.kernel.due import DueIndex
 from strandline.kernel.frames import changed, framed, kept, only, stacked
-from strandline.kernel.keys import key_columns
-from strandline.kernel.operators.join import gathered
+from strandline.kernel.keys import any_null, key_columns
+from strandline.kernel.operators.join import NOBODY, gathered
 from strandline.kernel.operators.places import Places
-from strandline.kernel.operators.plan import HASH, Mask, Taken, late_by, no_windows
+from strandline.kernel.operators.plan import HASH, Taken, late_by, no_windows
 from strandline.kernel.operators.ranges import ranges
 from strandline.kernel.operators.table import ROW, Changes, KeepsVersions
 from strandline.kernel.operators.turn import FOR_EVER, entries
@@ -34,7 +34,6 @@ Array = npt.NDArray[Any]
 
 EVENT: Final = "e."
 VERSION, WAITING, DONE = 0, 1, 2  # what a row is: of the table, of the stream, or word that it did not wait any longer
-NOBODY: Final = -1
 
 
 class JoinTablePlan(KeepsVersions):
@@ -240,14 +239,8 @@ class JoinTablePlan(KeepsVersions):
 
     def _rows(self, table: pl.DataFrame, events: pl.DataFrame, which: Array) -> pl.DataFrame:
         dead = np.append(table["dead"].to_numpy(), True)
-        which = np.where(self._null_keys(events) | dead[which], NOBODY, which)
+        which = np.where(any_null(only(events, self.keys[0])) | dead[which], NOBODY, which)
         beside = gathered(only(table, self.changes.types), which)
         found = changed(events, {called: beside[ROW + name] for name, called in self.names.items()})
         ordered = only(found, [*self.inputs[0], *self.names.values(), TIME])
         return ordered if self.node.how == "left" else kept(ordered, which != NOBODY)
-
-    def _null_keys(self, events: pl.DataFrame) -> Mask:
-        found = np.zeros(events.height, np.bool_)
-        for name in self.keys[0]:
-            found |= events[name].is_null().to_numpy()
-        return found
