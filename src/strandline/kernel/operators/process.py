@@ -18,6 +18,7 @@ from strandline.kernel.operators.plan import HASH, OperatorPlan, Taken, late_by,
 from strandline.kernel.operators.table_process import TableBench, TableTurn
 from strandline.kernel.operators.turn import EVENT, EXPIRES, GONE, KEPT, SET, WAITING, Turn
 from strandline.kernel.order import arrange
+from strandline.kernel.plan import SECOND
 from strandline.kernel.preaggregate import Books
 from strandline.kernel.schema import polars_schema, polars_type
 from strandline.kernel.state import State
@@ -32,7 +33,6 @@ from strandline.model.types import Schema
 Array = npt.NDArray[Any]
 
 SLICES: Final = 8
-SECOND: Final = 1_000_000
 
 
 class ProcessPlan(OperatorPlan):
