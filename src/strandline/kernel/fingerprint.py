@@ -7,6 +7,7 @@ one who keeps the state goes by it; and so is what leaves no trace in state, suc
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
@@ -16,9 +17,12 @@ from strandline.kernel.operators.plan import AnyPlan, OperatorPlan
 from strandline.kernel.plan import Plan, once_per_plan
 from strandline.model.aggregates import Aggregate, AnyAggregate, Merge, columns_of, takes_back
 from strandline.model.lineage import base_of
+from strandline.model.time import Span
 from strandline.model.windows import CustomWindow
 
 _AGGREGATE = "aggregate "
+_SPANS = frozenset({"size", "every", "gap", "offset", "lateness", "ttl", "delay", "half_life"})
+_SPAN = re.compile(rf"\b({'|'.join(sorted(_SPANS))})=(\d+)\b")
 
 
 def fingerprint(plan: AnyPlan) -> dict[str, str]:
@@ -73,7 +77,7 @@ def require_fitting(plan: AnyPlan, written: Mapping[str, str]) -> tuple[str, ...
     added = [part for part in differing if part.startswith(_AGGREGATE) and part not in written]
     takes_back = isinstance(plan, Plan) and (plan.stage.mode == "retracting" or plan.taking_back)
     if differing != added or (added and takes_back):
-        told = "; ".join(f"{part}: {_or_none(written, part)} there, {_or_none(mine, part)} here" for part in differing)
+        told = "; ".join(f"{part}: {_said(written, part)} there, {_said(mine, part)} here" for part in differing)
         why = " An aggregate cannot be added where rows are taken back." if differing == added else ""
         raise StateError(
             f"The state is not that of stage {plan.name!r}, or the stage was changed: {told}.{why}",
@@ -117,5 +121,13 @@ def _aggregate(plan: Plan, aggregate: AnyAggregate) -> str:
     return f"{canonical(aggregate)}{origin} over ({types})"
 
 
-def _or_none(parts: Mapping[str, str], part: str) -> str:
-    return parts.get(part) or "none"
+def _said(parts: Mapping[str, str], part: str) -> str:
+    """A part as people read it: spans with their units.
+
+    >>> _said({"window": "Hopping(size=60000000, every=5000000)"}, "window"), _said({}, "window")
+    ('Hopping(size=1m, every=5s)', 'none')
+    """
+    text = parts.get(part) or "none"
+    if part in _SPANS and text.isdigit():
+        return Span(int(text)).text
+    return _SPAN.sub(lambda found: f"{found[1]}={Span(int(found[2])).text}", text)

@@ -58,10 +58,20 @@ class Content(ABC):
         return self._columns[name]
 
     @cached_property
-    def plain(self) -> frozenset[str]:
-        """The columns that are numbers without nulls."""
+    def numbers(self) -> dict[str, NDArray[np.generic]]:
+        """The columns that are numbers without nulls, without copying."""
+        return {name: self.column(name) for name, column in self._whole() if _is_number(column.type)}
+
+    @cached_property
+    def flags(self) -> dict[str, NDArray[np.uint8]]:
+        """The columns that are booleans without nulls, without copying: bytes, each with eight of them from its least bit."""
+        found = [(name, column) for name, column in self._whole() if pa.types.is_boolean(column.type)]
+        return {name: np.frombuffer(column.buffers()[1], np.uint8) for name, column in found if not column.offset}
+
+    def _whole(self) -> list[tuple[str, pa.Array]]:
+        """The columns without nulls; none where there are no rows, and perhaps no bytes either."""
         columns = zip(self.schema.names, self.batch().columns, strict=True)
-        return frozenset(name for name, column in columns if _is_number(column.type) and not column.null_count)
+        return [(name, column) for name, column in columns if self.rows and not column.null_count]
 
 
 class MadeContent(Content):

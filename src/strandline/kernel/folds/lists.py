@@ -256,19 +256,24 @@ def _slide_dense(entries: Entries, keys: Array, span: int, cells: Cells, windows
     low = int(keys.min()) if len(keys) else 0
     bounds = np.searchsorted(cells.cell[entries.ids], np.arange(cells.cells + 1))
     place = cells.key[entries.ids] * span + (keys - low)
-    table = np.zeros((cells.keys, span), np.int64)
-    flat = table.ravel()
+    table = np.zeros(cells.keys * span, np.int64)
+    labels = np.tile(np.arange(low, low + span, dtype=keys.dtype), cells.keys)
+    # Booleans are searched and counted many times faster than numbers; they change only where something comes or goes.
+    there = np.zeros((cells.keys, span), np.bool_)
+
+    def move(cell: int, sign: int) -> None:
+        part = slice(bounds[cell], bounds[cell + 1])
+        moved = table.take(place[part]) + sign * entries.amounts[part]
+        table[place[part]] = moved
+        there.ravel()[place[part]] = moved != 0
+
     held = (windows[0][0],) * 2 if windows else (0, 0)
     for first, last in windows:
         for cell in range(held[0], min(first, held[1])):
-            part = slice(bounds[cell], bounds[cell + 1])
-            flat[place[part]] -= entries.amounts[part]
+            move(cell, -1)
         for cell in range(max(held[1], first), last):
-            part = slice(bounds[cell], bounds[cell + 1])
-            flat[place[part]] += entries.amounts[part]
+            move(cell, 1)
         held = (first, max(held[1], last))
-        there = table != 0  # booleans are searched and counted many times faster than numbers
         found, lengths = np.flatnonzero(there), np.count_nonzero(there, axis=1)
-        bins = found - np.repeat(np.arange(cells.keys) * span - low, lengths)
-        amounts = pl.Series(flat[found])
-        yield [to_lists(pl.Series(bins, dtype=entries.keys[0].dtype), lengths), to_lists(amounts, lengths)]
+        bins, amounts = pl.Series(labels.take(found)), pl.Series(table.take(found))
+        yield [to_lists(bins, lengths), to_lists(amounts, lengths)]
