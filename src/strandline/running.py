@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from strandline.errors import CheckFailed, DescriptionError, OwnershipError, RunError
 from strandline.model import flow as model
 from strandline.model.options import require_boolean
+from strandline.model.sizes import KEYS, RATE
 from strandline.model.time import Span
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Until = Literal["forever", "caught_up", "end"]
 BACKOFF = Span.of("1s")
 LONGEST_BACKOFF = Span.of("1m")
+LOOK_BACK = 60  # ticks, of which a notebook is told
 FINAL = (CheckFailed, DescriptionError, OwnershipError)
 """Failures that a restart cannot mend."""
 
@@ -41,6 +43,16 @@ class Flow(model.Flow):
 
     >>> flow = Flow("revenue")
     """
+
+    def explain(self, *, rate: int = RATE, keys: int = KEYS) -> str:
+        """What this flow means, in plain sentences: times, windows, triggers, what can be lost, what is promised.
+
+        Each stage says when its results come, how much it remembers at this `rate` of events a second and with so many
+        `keys`, and shows in an example, which is played, what comes when.
+        """
+        from strandline.operations.explaining import explain
+
+        return explain(self, rate=rate, keys=keys)
 
     def run(
         self,
@@ -67,6 +79,11 @@ class Flow(model.Flow):
         flow has no more; `acknowledged` lets sinks take over what another incarnation left, and go on with a target that does
         not have what was published before. With `wait=False` it returns at once; `Run.wait()` waits.
         """
+        if model.BEING_READ.get():
+            raise RunError(
+                "The file runs its flow while it is read.",
+                fix="Put flow.run(...) under if __name__ == '__main__':, so that the flow can be read without running it.",
+            )
         if until not in get_args(Until):
             raise DescriptionError(f"until={until!r} is not known.", fix="Give 'forever', 'caught_up' or 'end'.")
         most = (("max_rows_per_tick", max_rows_per_tick, 1), ("max_bytes_per_tick", max_bytes_per_tick, 1))
@@ -173,6 +190,18 @@ class Run:
             "finished": head.finished,
             "restarts": head.restarts,
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: the facts of its last ticks."""
+        from strandline.operations.overview import overview
+        from strandline.operations.overview_html import overview_html
+        from strandline.spark.clock import now
+        from strandline.store.journal import records
+        from strandline.store.storage import storage_at
+
+        head = self.head
+        found = [] if head is None else list(records(storage_at(self._start.state), since=head.number - LOOK_BACK))
+        return overview_html(self.name, overview(found), now(), running=self.running)
 
     def _order(self, what: str) -> None:
         self._ordered = what

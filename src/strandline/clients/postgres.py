@@ -106,7 +106,8 @@ class Postgres:
         primary = getattr(diag, "message_primary", None)
         parts = [primary, getattr(diag, "message_detail", None)] if primary else [str(error)]
         text = " ".join(" ".join(part.split()).rstrip(".") + "." for part in parts if part)
-        return hide(text.rstrip("."), self._secrets())
+        # What the client asks back, whoever reads this is told by the fix.
+        return hide(text.partition(" Is the server running")[0].rstrip("."), self._secrets())
 
     def _secrets(self) -> list[str]:
         secrets = [value for _, value in (*self.options, ("password", self.password)) if isinstance(value, Secret)]

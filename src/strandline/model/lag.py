@@ -59,6 +59,28 @@ class LagHistogram:
         """How many lags were counted."""
         return sum(count for _, count in self.counts)
 
+    def coarse(self) -> LagHistogram:
+        """The same in bins four times as wide, for what is kept of every tick: a quantile exceeds the true one by less than 1/8.
+
+        >>> LagHistogram.of(np.array([100_000, 101_000, 115_000])).coarse().counts
+        ((403, 2), (411, 1))
+        """
+        return LagHistogram.together(LagHistogram(((bin_ | 3, count),)) for bin_, count in self.counts)
+
+    def spread(self, parts: int = 8) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lags, and how many of each: those of a bin of a coarse histogram lie evenly in it, in so many places.
+
+        >>> spans, counts = LagHistogram(((411, 10),)).spread(4)
+        >>> spans.tolist(), counts.tolist()
+        ([115711, 117759, 119807, 121855], [3, 3, 2, 2])
+        """
+        bins, counts = np.array(self.counts, np.int64).reshape(-1, 2).T
+        most = np.array([_greatest_of(bin_) for bin_ in bins.tolist()], np.int64)
+        least = np.array([_greatest_of(bin_ - 4) for bin_ in bins.tolist()], np.int64)
+        place = np.arange(parts)
+        spans = least[:, None] + ((most - least)[:, None] * (2 * place + 1)) // (2 * parts)
+        return spans.ravel(), (counts[:, None] // parts + (place < counts[:, None] % parts)).ravel()
+
     def quantile(self, share: float) -> Span:
         """The least lag, rounded up to the end of its bin, that at least this share of the lags do not exceed."""
         rank, seen = max(math.ceil(share * self.total), 1), 0

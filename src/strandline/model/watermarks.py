@@ -86,6 +86,11 @@ class Policy(ABC):
         return None
 
     @property
+    def bound(self) -> Span | None:
+        """How far the watermark is meant to stay behind the greatest time, if that can be said; health judges by it."""
+        return None
+
+    @property
     def marks_column(self) -> str | None:
         """The column in which a row may say how far the source is; None: no row does.
 
@@ -114,6 +119,11 @@ class Bounded(Policy):
     ) -> None:
         _set(self, delay=_at_least(0, "delay", delay))
         Policy.__init__(self, idle_after=idle_after, max_future=max_future, advance_when_idle=advance_when_idle)
+
+    @property
+    def bound(self) -> Span:
+        """The delay."""
+        return self.delay
 
     def update(self, stats: PartitionStats, state: PartitionState) -> Instant:
         """The greatest time seen, less the delay."""
@@ -157,6 +167,11 @@ class Percentile(Policy):
     def keeps_lags_over(self) -> Span:
         """The stretch of processing time that the quantile is taken over."""
         return self.over
+
+    @property
+    def bound(self) -> Span:
+        """What holds until the quantile is known."""
+        return self.fallback.delay
 
     def update(self, stats: PartitionStats, state: PartitionState) -> Instant:
         """The greatest time seen, less the learnt delay."""

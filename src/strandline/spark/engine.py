@@ -19,7 +19,9 @@ from strandline.kernel.preaggregate import Books
 from strandline.kernel.shares import shares
 from strandline.kernel.stateful import promise
 from strandline.model.flow import Flow
-from strandline.model.nodes import SinkNode, Stateful, TransformNode, origin_of
+from strandline.model.keeping import keeps_all_keys
+from strandline.model.lag import LagHistogram
+from strandline.model.nodes import SinkNode, SourceNode, Stateful, TransformNode, origin_of
 from strandline.model.partitions import SourceState
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant, Span
@@ -61,7 +63,7 @@ class Made:
     parcels: dict[int, list[Parcel]] = field(default_factory=dict)
     stages: dict[str, StageRecord] = field(default_factory=dict)
     books: dict[str, Books] = field(default_factory=dict)
-    panes: dict[str, int] = field(default_factory=dict)
+    panes: dict[str, Counter[str]] = field(default_factory=dict)
     hottest: dict[str, tuple[Hot, ...]] = field(default_factory=dict)
     written: int = 0
     took: dict[str, int] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class Engine:
     run: str
     incarnation: str
     tasks: int
+    interval: Span
     started: Span
     blocked: Span = Span(0)  # how long sinks have kept the run waiting
     small: int = field(default_factory=lambda: SMALL)
@@ -138,8 +141,17 @@ class Engine:
             flow=self.flow.name, incarnation=self.incarnation, run=self.run, parent=None if head is None else head.digest,
             tick=Tick(number=made.tick, now=made.now, edges=made.edges), spark=place, sources=sources,
             stages=made.stages, sinks=self._sinks(made, head, pending), buckets=self.flow.buckets, finished=over and not self.endless,
-            journal=_journal(made, places, read_up=read_up), restarts=restarts,
+            journal={**_journal(made, places, read_up=read_up), **self._settings()}, restarts=restarts,
         )  # fmt: skip
+
+    def _settings(self) -> dict[str, Any]:
+        """What was asked for, without which nobody can say whether a tick took long, or a watermark stays far behind."""
+        bounds = {node.name: node.watermark.bound for node in self.flow.nodes if isinstance(node, SourceNode)}
+        return {
+            "interval": int(self.interval),
+            "bounds": {name: int(bound) for name, bound in bounds.items() if bound is not None},
+            "endless": [node.name for node in self.flow.nodes if isinstance(node, Stateful) and keeps_all_keys(node)],
+        }
 
     def places(self, offsets: Mapping[str, Any]) -> Places:
         """Where each source's partitions stand."""
@@ -202,7 +214,7 @@ class Engine:
         watermark = int(made.edges[node.name].after)
         made.stages[node.name] = record_of(about, [r.state for r in receipts], record, watermark=watermark)
         made.books[node.name] = sum((receipt.books for receipt in receipts), Books())
-        made.panes[node.name] = sum(receipt.panes for receipt in receipts)
+        made.panes[node.name] = sum((Counter(receipt.panes) for receipt in receipts), Counter())
         made.hottest[node.name] = hottest_of(hot for receipt in receipts for hot in receipt.hottest)
         made.written += sum(receipt.state.written for receipt in receipts)
 
@@ -279,6 +291,7 @@ def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
     partitions: dict[str, dict[str, int]] = {}
     rejected: dict[str, Counter[str]] = {}
     behind: dict[str, Counter[str]] = {}
+    lags: dict[str, dict[str, LagHistogram]] = {}
     for each in made.heard:
         rejected.setdefault(each.source, Counter()).update(each.rejected)
         behind.setdefault(each.source, Counter()).update(each.behind)
@@ -286,12 +299,18 @@ def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
         for name, stats in each.stats.items():
             mine = partitions.setdefault(each.source, {})
             mine[name] = mine.get(name, 0) + stats.count
+            of_source = lags.setdefault(each.source, {})
+            of_source[name] = of_source.get(name, LagHistogram()) + stats.lags
     backlog = {s: {name: p.end - p.position for name, p in found.items()} for s, found in places.items()}
     return {
         "rows": partitions,
         "books": {name: asdict(books) for name, books in {**heard, **made.books}.items()},
         "rejected": rejected,
         "behind": behind,
+        "lags": {
+            source: {name: [list(pair) for pair in lag.coarse().counts] for name, lag in found.items() if lag.counts}
+            for source, found in lags.items()
+        },
         "panes": made.panes,
         "hottest": {name: _with_share(hot, made.books[name].rows) for name, hot in made.hottest.items()},
         "backlog": backlog,

@@ -18,7 +18,12 @@ def require_java(whose: str = "Spark") -> str:
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     fix = "Install it: apt-get install openjdk-17-jre-headless; or set JAVA_HOME to a Java 17 or newer."
-    if found is None or not Path(found).exists():
+    if home and not Path(found or "").exists():
+        raise RunError(
+            f"{whose} needs Java {LEAST_JAVA} or newer, and JAVA_HOME is {home}, where there is no bin/java.",
+            fix="Set JAVA_HOME to a Java 17 or newer; or unset it, if java is on the PATH.",
+        )
+    if found is None:
         raise RunError(f"{whose} needs Java {LEAST_JAVA} or newer, and no java was found.", fix=fix)
     told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     version = told.split('"')[1] if '"' in told else ""

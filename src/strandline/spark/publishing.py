@@ -16,9 +16,11 @@ from strandline.model.nodes import SinkNode
 from strandline.model.sinks import delivered
 from strandline.model.time import Instant
 from strandline.sinks.contract import Delivery, Marker, Publisher, Target, Telling
+from strandline.spark import clock
 from strandline.spark.outputs import read_output
 from strandline.spark.points import reach
 from strandline.spark.session import active_as_before
+from strandline.store.journal import Delivered
 from strandline.store.manifests import Manifest
 from strandline.store.records import OutputRef, PendingTick
 from strandline.store.storage import Storage
@@ -43,6 +45,7 @@ class Outlet:
         self.failure: BaseException | None = None
         self.closed = False
         self.rows = 0
+        self.took = 0  # microseconds that publishing has taken so far
         self.thread: threading.Thread | None = None
 
     @property
@@ -96,8 +99,10 @@ class Outlet:
             rows=sum(ref.rows for ref in tick.outputs), tables=lambda: self._tables(tick.outputs), after=tick.after,
         )  # fmt: skip
         # A function of the user's gets a DataFrame of the run's session, and making one activates that.
+        at = clock.elapsed()
         with active_as_before():
             self.rows += self.publisher.publish(delivery).rows
+        self.took += clock.elapsed() - at
         self.last = Marker.of(delivery)
         with self.changed:
             self.waiting.popleft()
@@ -130,14 +135,14 @@ class Publishing:
 
     outlets: dict[str, Outlet]
 
-    def publish(self, manifest: Manifest, *, again: bool = False) -> dict[str, int]:
+    def publish(self, manifest: Manifest, *, again: bool = False) -> dict[str, Delivered]:
         """Publish what a tick left for each sink. `again`: at a start, when nobody knows what was published.
 
         A sink that is ahead of what is pending has had it; only it knows, so it is asked.
         """
         done = {}
         for name, outlet in self.outlets.items():
-            record, before = manifest.sinks.get(name), outlet.rows
+            record, rows, took = manifest.sinks.get(name), outlet.rows, outlet.took
             if record is None:
                 continue
             known = (outlet.incarnation, manifest.restored_from)
@@ -152,7 +157,7 @@ class Publishing:
             outlet.add(ticks)
             if ticks:
                 reach("publishing", manifest.number)
-            done[name] = outlet.rows - before
+            done[name] = Delivered(rows=outlet.rows - rows, took=outlet.took - took)
         return done
 
     def unpublished(self) -> dict[str, tuple[PendingTick, ...]]:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from strandline.errors import RunError, raised_by
+from strandline.errors import RunError, raised_by, written_at
 from strandline.kernel.plan import plan_stage
 from strandline.kernel.schema import polars_schema
 from strandline.kernel.show import pane_schema
@@ -88,7 +88,8 @@ def _asked(spark: SparkSession, flow: Flow, node: Node) -> Schema:
         made = node.function(spark.createDataFrame([], types).alias(_INPUT))
     except PySparkException as error:
         raise RunError(
-            f"The transform {node.name!r} does not fit its input ({before.text}): {without_plan(error)}",
+            f"The transform {node.name!r} ({written_at(node.function, error)}) does not fit its input ({before.text}): "
+            f"{without_plan(error)}",
             fix="Mend it: it gets a DataFrame with these columns, and gives one.",
         ) from error
     except Exception as error:

@@ -52,6 +52,7 @@ from strandline.store.layout import source_folder
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.opened import OPENED
+from strandline.store.runs import RunNote, note_begin, note_end
 from strandline.store.storage import Storage
 
 Until = Literal["forever", "caught_up", "end"]
@@ -104,7 +105,7 @@ class Driver:
         require_same_kinds(readers, self.head.spark if self.head else None)
         self.engine = Engine(
             spark=spark, flow=flow, readers=readers, storage=storage, run=uuid.uuid4().hex, incarnation=incarnation,
-            tasks=spark.sparkContext.defaultParallelism, started=clock.elapsed(),
+            tasks=spark.sparkContext.defaultParallelism, interval=options.batch_interval, started=clock.elapsed(),
         )  # fmt: skip
         self.publishing: Publishing = prepare(
             flow,
@@ -118,6 +119,7 @@ class Driver:
         if first is not None:
             self._begin_with(first)
         self.control = Path(tempfile.mkdtemp(prefix="strandline-"))  # last: what may fail before leaves nothing behind
+        self.note: RunNote | None = None
 
     def _begin_with(self, first: Manifest) -> None:
         try:
@@ -130,6 +132,7 @@ class Driver:
     def run(self) -> None:
         """Publish the head again, then make ticks until it is time to stop."""
         try:
+            self.note = note_begin(self.storage, self.engine.run, clock.now())
             if self.head is not None:
                 delivered = self.publishing.publish(self.head, again=True)
                 if self.head.restored_from is None:  # the run before may have died between commit and journal
@@ -142,8 +145,12 @@ class Driver:
             self._fail(error)
         finally:
             self._let_go()
-        if self.failure is not None and not self._was_stopped_with_spark():
-            raise told_by(self.failure)
+        failure = None if self.failure is None or self._was_stopped_with_spark() else told_by(self.failure)
+        if self.note is not None:
+            with suppress(StrandlineError, OSError):  # how the run ended is what is told, here too
+                note_end(self.storage, self.note, clock.now(), failure)
+        if failure is not None:
+            raise failure
 
     def _was_stopped_with_spark(self) -> bool:
         """Whether the failure is only that a stop was asked for and Java asked too: whoever ends a service ends all of it."""

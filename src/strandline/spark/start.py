@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from strandline.errors import RunError, StateError, StrandlineError, raised_by
+from strandline.errors import CheckFailed, DescriptionError, RunError, StateError, StrandlineError, raised_by
 from strandline.kernel.fingerprint import require_fitting
 from strandline.kernel.stateful import plan_of
 from strandline.model.batch import as_batch
@@ -18,7 +20,7 @@ from strandline.model.flow import Flow
 from strandline.model.hashing import HASH_VERSION
 from strandline.model.nodes import SinkNode, SourceNode, Stateful
 from strandline.model.targets import Reads
-from strandline.model.time import Span
+from strandline.model.time import Instant, Span
 from strandline.sinks.contract import Marker
 from strandline.spark import clock
 from strandline.spark.ended import noted
@@ -32,6 +34,7 @@ from strandline.store.layout import manifest_file
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.probe import probe
+from strandline.store.runs import note_begin, note_end
 from strandline.store.savepoints import going_back, savepoint
 from strandline.store.storage import Storage, storage_at
 
@@ -53,10 +56,21 @@ class Start:
 
     def driver(self, restarts: int) -> Driver:
         """A driver that goes on from the head; it has looked at everything that can be known before the start."""
+        began = clock.now()
         try:
             return self._driver(restarts)
-        except UNANSWERED as error:
-            raise told_by(error) from error
+        except Exception as error:
+            self._note(began, error)
+            if isinstance(error, UNANSWERED):
+                raise told_by(error) from error
+            raise
+
+    def _note(self, began: Instant, error: Exception) -> None:
+        """Write down that a flow which has a state could not begin: who watches it sees no ticks, and wants to know why."""
+        with suppress(Exception):  # why it could not begin is what is told
+            storage = storage_at(self.state)
+            if not isinstance(error, DescriptionError | CheckFailed) and Manifests(storage).numbers():
+                note_end(storage, note_begin(storage, uuid.uuid4().hex, began), clock.now(), told_by(error))
 
     def _driver(self, restarts: int) -> Driver:
         began = clock.elapsed()

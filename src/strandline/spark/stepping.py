@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import polars as pl
+
 from strandline.errors import StateError
 from strandline.kernel.advance import Advanced
 from strandline.kernel.operators.plan import AnyPlan
@@ -18,6 +20,7 @@ from strandline.kernel.preaggregate import Books
 from strandline.kernel.shares import Share
 from strandline.kernel.stateful import Input, hottest_keys, nothing_for, united
 from strandline.kernel.stateful import step as advance
+from strandline.model.panes import INSERT, RETRACT
 from strandline.model.ticks import Edge, Tick
 from strandline.model.time import Instant
 from strandline.spark.parcels import Parcel, open_input
@@ -29,6 +32,7 @@ from strandline.store.state_files import StatePart, open_state, write_state
 from strandline.store.storage import Storage, storage_at
 
 HOTTEST: Final = 3
+ROWS: Final = "rows"
 Hot = tuple[str, int]
 
 
@@ -50,16 +54,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What a share has done: its part of the state, its books, what it still holds back, how many panes it showed.
+    """What a share has done: its part of the state, its books, what it still holds back, what it showed.
 
-    `hottest` are the keys that brought most rows into one window, with their number.
+    `panes` counts windows' panes by timing, those taken back apart, and what other stages give as rows; `hottest` are the
+    keys that brought most rows into one window, with their number.
     """
 
     share: int
     state: StatePart
     books: Books
     hold: Instant | None
-    panes: int
+    panes: Mapping[str, int]
     hottest: tuple[Hot, ...] = ()
 
     def to_row(self) -> tuple[str, bytes]:
@@ -98,7 +103,7 @@ def _step(work: Work, task: Step, share: int, storage: Storage) -> tuple[Receipt
         plan, storage, task.name, task.tick, moved.state, least, greatest, watermark=int(task.edge.after)
     )
     receipt = Receipt(
-        share=share, state=written, books=moved.books, hold=moved.hold, panes=moved.panes.height,
+        share=share, state=written, books=moved.books, hold=moved.hold, panes=_counted(moved.panes),
         hottest=_hottest(plan, found),
     )  # fmt: skip
     order = (task.stage, share)
@@ -119,6 +124,19 @@ def _led_on(work: Work, task: Step, moved: Advanced) -> Iterator[Outgoing]:
         if rows.height:
             for at in work.sides(task.stage, side):
                 yield from work.follow(at, rows, task.output_before, task.now)
+
+
+def _counted(panes: pl.DataFrame) -> dict[str, int]:
+    """How many panes there are of each timing, and how many are taken back; rows of other stages are just rows.
+
+    >>> _counted(pl.DataFrame({"pane_timing": ["early", "early", "late"], "op": ["insert", "retract", "insert"]}))
+    {'early': 1, 'late': 1, 'retract': 1}
+    """
+    if "pane_timing" not in panes.columns:
+        return {ROWS: panes.height} if panes.height else {}
+    timings, ops = panes["pane_timing"].to_list(), panes["op"].to_list()
+    found = Counter(timing if op == INSERT else RETRACT for timing, op in zip(timings, ops, strict=True))
+    return dict(sorted(found.items()))
 
 
 def _hottest(plan: AnyPlan, found: Input) -> tuple[Hot, ...]:

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from strandline.errors import StateError
-from strandline.model.time import Instant
+from strandline.errors import MissingFile, StateError
+from strandline.model.time import Instant, Span
 from strandline.store.manifests import Manifest
 from strandline.store.storage import Storage
 
 JOURNAL: Final = "journal/"
 
 
-def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Mapping[str, int]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What a sink had of a tick: how many rows, and how long it took with whatever it had meanwhile, in microseconds."""
+
+    rows: int = 0
+    took: int = 0
+
+
+def record_of_tick(
+    manifest: Manifest, *, took: Mapping[str, int], delivered: Mapping[str, Delivered]
+) -> dict[str, Any]:
     """What a tick did, as plain JSON. Spans are whole microseconds, watermarks microseconds since 1970.
 
     `restarts` is how often the flow was started again. In the first tick of a run, `took` has its start too: from the
@@ -23,7 +34,11 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
     it "waited" for sinks to have the tick before; "latency" is from the tick's processing time until sinks had its rows.
     The "lag" of a partition is how far its greatest event time is behind processing time. "behind" are the rows of each
     partition from before its source's watermark; which of them were late for a window, the "books" of the stage say.
-    "hottest" are the keys of a stage that brought most rows, each with its "share" of all rows that the stage took.
+    "lags" count the events of each partition by how far they lag behind processing time, as [bin, count] of a coarse
+    `LagHistogram`.
+    "panes" counts a stage's by timing, and those it took back as "retract"; other stages give "rows". "interval" is the
+    batch interval that was asked for, "bounds" how far each source's watermark is meant to stay behind, "endless" the
+    stages that forget no key. A sink "took" so long to publish its "rows"; "pending" ticks wait for it. "hottest" are the keys of a stage that brought most rows, each with its "share" of all rows that the stage took.
 
     Law: made again from the same manifest it differs at most in how long things took.
     """
@@ -49,7 +64,7 @@ def record_of_tick(manifest: Manifest, *, took: Mapping[str, int], delivered: Ma
         },
         "state": {name: {"rows": stage.rows, "bytes": stage.nbytes} for name, stage in manifest.stages.items()},
         "sinks": {
-            name: {"rows": delivered.get(name, 0), "pending": len(sink.pending)}
+            name: {**asdict(delivered.get(name, Delivered())), "pending": len(sink.pending)}
             for name, sink in manifest.sinks.items()
         },
         **manifest.journal,
@@ -63,7 +78,7 @@ def _lag(manifest: Manifest, greatest: int) -> int | None:
 
 
 def write_record(
-    storage: Storage, manifest: Manifest, *, took: Mapping[str, int], delivered: Mapping[str, int]
+    storage: Storage, manifest: Manifest, *, took: Mapping[str, int], delivered: Mapping[str, Delivered]
 ) -> None:
     """Leave the record of a tick; one that is there already stays."""
     record = record_of_tick(manifest, took=took, delivered=delivered)
@@ -84,11 +99,43 @@ def forget_records(storage: Storage, *, before: int, count: int) -> None:
     storage.delete(f"{JOURNAL}{tick:012}.json" for tick in range(max(0, before - count), before))
 
 
+def records_back_to(storage: Storage, span: Span) -> list[dict[str, Any]]:
+    """The records of the last while of processing time, in order: those of ticks at most `span` before the last one.
+
+    >>> import tempfile
+    >>> from strandline.store.storage import storage_at
+    >>> storage = storage_at(tempfile.mkdtemp())
+    >>> for tick, now in enumerate((0, 40, 50, 60)):
+    ...     _ = storage.create(f"{JOURNAL}{tick:012}.json", json.dumps({"now": now}).encode())
+    >>> [record["now"] for record in records_back_to(storage, Span(20))]
+    [40, 50, 60]
+    """
+    found: list[dict[str, Any]] = []
+    for name in reversed(storage.names(JOURNAL)):
+        try:
+            record = _record(storage.read(name), name)
+        except MissingFile:  # forgotten meanwhile
+            break
+        if found and record["now"] < found[0]["now"] - span:
+            break
+        found.append(record)
+    return found[::-1]
+
+
 def records(storage: Storage, *, since: int = 0) -> Iterator[dict[str, Any]]:
     """The records of ticks, from the oldest that is kept, in order; StateError names one that is damaged."""
     for name in storage.names(JOURNAL):
-        if int(name.removeprefix(JOURNAL).removesuffix(".json")) >= since:
+        if _tick_of(name) >= since:
             yield _record(storage.read(name), name)
+
+
+def recorded_ticks(storage: Storage) -> list[int]:
+    """The ticks that the journal tells of, in order."""
+    return [_tick_of(name) for name in storage.names(JOURNAL)]
+
+
+def _tick_of(name: str) -> int:
+    return int(name.removeprefix(JOURNAL).removesuffix(".json"))
 
 
 def _record(data: bytes, name: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ state/<stage>/000000000042-<random>.seg    segments
 outputs/<sink>/000000000042-<random>.arrow rows to be published
 staging/000000000042-<random>...           of use within one tick only
 sources/<name>/...                         a source's own
+journal/000000000042.json                  what a tick did
+runs/<microseconds>-<run>.json             when a run began, and how it ended
 ```
 """
 

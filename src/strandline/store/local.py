@@ -163,9 +163,11 @@ class LocalStorage:
 _ANY: Final = "Look at the disk and the system's log; nothing was left half-written, so it can be tried again."
 _FULL: Final = "Make room on the disk, or move the state; nothing was left half-written, so it can be tried again."
 _FORBIDDEN: Final = "Let this user write there, or keep the state elsewhere."
+_NO_FOLDER: Final = "A file is where a folder should be: keep the state in a folder."
 _FIXES: Final = {
     errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL,
     errno.EACCES: _FORBIDDEN, errno.EPERM: _FORBIDDEN, errno.EROFS: _FORBIDDEN,
+    errno.EEXIST: _NO_FOLDER, errno.ENOTDIR: _NO_FOLDER,
     errno.ENAMETOOLONG: "Use a shorter name, such as that of the stage or sink.",
 }  # fmt: skip
 

@@ -78,6 +78,16 @@ def open_state(plan: AnyPlan, storage: Storage, record: StageRecord | None, leas
     return State(slices={number: tuple(slices[number]) for number in sorted(slices)}, **indexes)
 
 
+def stored_state(storage: Storage, record: StageRecord) -> State:
+    """The rows of a stage as they are kept, for whoever looks at them without the flow that wrote them."""
+    slices: dict[int, list[Segment]] = {}
+    for ref in sorted(record.segments, key=lambda ref: (ref.first_tick, ref.last_tick)):
+        segment = _stored(storage, ref, "state").within(ref.least, ref.greatest)
+        if segment.rows:
+            slices.setdefault(ref.slice, []).append(segment)
+    return State(slices={number: tuple(slices[number]) for number in sorted(slices)})
+
+
 def _met(refs: Iterable[SegmentRef], least: int, greatest: int) -> list[SegmentRef]:
     return [ref for ref in refs if ref.least <= greatest and least <= ref.greatest]
 

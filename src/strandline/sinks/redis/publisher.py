@@ -133,7 +133,8 @@ class RedisPublisher:
         said = hide(str(error), self.secrets)
         # Without its cause, which might hold what was hidden.
         raise SinkError(
-            f"The entries {self.prefix}* of {self.target} in {self.url} could not be {done}: {said}.", fix=fix
+            f"The entries {self.prefix}* of {self.target} in {self.url} could not be {done}: {said.rstrip('.')}.",
+            fix=fix,
         ) from None
 
 
