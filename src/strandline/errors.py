@@ -152,13 +152,29 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def raised_by(function: Callable[..., Any], error: BaseException) -> str:
-    """What a user's function raised and where: the innermost call in its own file, for below it are others' libraries.
+    """What a user's function raised, and where in the user's file."""
+    return raised(name_of(function), function, error)
 
-    Where it was in Java nobody needs to know.
+
+def raised(who: str, function: Callable[..., Any], error: BaseException) -> str:
+    """What a user's function raised, under the name by which the user knows it; where it was in Java nobody needs to know.
+
+    >>> raised("Own.add", print, KeyError("gone"))
+    "Own.add raised KeyError: 'gone'"
+    """
+    said, place = str(error).partition("\n\tat ")[0], written_at(function, error)
+    return f"{who} raised {type(error).__name__}{place and f' ({place})'}{said and f': {said}'}"
+
+
+def written_at(function: Callable[..., Any], error: BaseException) -> str:
+    """File and line of what a user's function raised: the innermost call in the function's own file, for below it are others' libraries.
+
+    A function that was called wrongly is not among the calls: then it is where it is written.
     """
     calls = traceback.extract_tb(error.__traceback__)
     code = getattr(inspect.unwrap(function), "__code__", None)
     own = [call for call in calls if code is not None and call.filename == code.co_filename]
-    call = (own or calls[1:] or calls)[-1]  # the first call is that of whoever called the function
-    said = str(error).partition("\n\tat ")[0]
-    return f"{name_of(function)} raised {type(error).__name__} ({call.filename}, line {call.lineno}): {said}"
+    if own or calls[1:]:
+        call = (own or calls)[-1]  # the first call is that of whoever called the function
+        return f"{call.filename}, line {call.lineno}"
+    return "" if code is None else f"{code.co_filename}, line {code.co_firstlineno}"

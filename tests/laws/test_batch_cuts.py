@@ -86,7 +86,7 @@ triggers = st.sampled_from([
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(st.sampled_from(WINDOWS), triggers, st.sampled_from(["accumulating", "retracting"]), two_cuts("5s"))
 def test_without_late_events_batch_cuts_change_no_on_time_pane(
     window: Window, trigger: Any, mode: Any, cuts: Any
@@ -100,7 +100,7 @@ def test_without_late_events_batch_cuts_change_no_on_time_pane(
     assert not any(any(each.late) for each in shown)
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(st.sampled_from(WINDOWS), st.sampled_from(["0s", "3s"]), two_cuts("20s"))
 def test_what_is_late_under_a_coarser_cut_is_late_under_the_finer(window: Window, lateness: str, cuts: Any) -> None:
     fine, coarse = ({event for event, _ in missed(played(stage(window, lateness=lateness), cut))} for cut in cuts[1:])
@@ -108,7 +108,7 @@ def test_what_is_late_under_a_coarser_cut_is_late_under_the_finer(window: Window
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(st.sampled_from(WINDOWS[:3]), st.sampled_from(["0s", "3s"]), two_cuts("20s"))
 def test_a_window_that_is_missed_under_a_coarser_cut_is_missed_under_the_finer(
     window: Window, lateness: str, cuts: Any
@@ -118,7 +118,7 @@ def test_a_window_that_is_missed_under_a_coarser_cut_is_missed_under_the_finer(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(st.sampled_from(WINDOWS), triggers, st.sampled_from(["0s", "3s"]), two_cuts("20s"))
 def test_panes_and_late_events_account_for_every_event_under_every_cut(
     window: Window, trigger: Any, lateness: str, cuts: Any
@@ -142,7 +142,7 @@ def _windows_of(time: int) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(st.sampled_from(WINDOWS), triggers, two_cuts("20s"))
 def test_if_lateness_covers_the_disorder_the_last_pane_of_each_window_is_the_same(
     window: Window, trigger: Any, cuts: Any

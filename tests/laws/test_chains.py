@@ -27,7 +27,7 @@ CELLS = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(CELLS.flatmap(lambda cell: trials(cell, most=6, alone=False)))
 def test_no_pane_comes_too_late_for_the_stage_behind(trial: Trial) -> None:
     books = play(trial.stream, trial.steps, runner="kernel").books["second"]
@@ -35,7 +35,7 @@ def test_no_pane_comes_too_late_for_the_stage_behind(trial: Trial) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(
     st.sampled_from([sl.Session("10s"), sl.Session(gap_column="gap"), Visits()]),
     st.sampled_from(["end", "latest"]),

@@ -43,7 +43,7 @@ def played(stage: sl.Stage, given: tuple[Any, ...], runner: str) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(
     window=windows(), trigger=st.sampled_from(TRIGGERS), mode=st.sampled_from(MODES), late=st.sampled_from(("0s", "8s")),
     where=st.sampled_from((None, "10 / amount > 1")), data=st.data(),

@@ -33,7 +33,7 @@ def of_left(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(columns, spans, meetings(rows=10).map(of_left), st.sampled_from(((64, 1), (1, 1), (16, 3), (7, 2))))
 def test_kernel_and_oracle_agree_on_what_passes(
     on: tuple[str, ...], within: Span, steps: tuple[Step, ...], spread: tuple[int, int]
@@ -46,7 +46,7 @@ def test_kernel_and_oracle_agree_on_what_passes(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(spans, meetings(rows=10).map(of_left))
 def test_the_rows_of_a_key_that_passes_often_are_judged_alike_one_by_one(within: Span, steps: tuple[Step, ...]) -> None:
     stream = once(("user",), within)
@@ -57,7 +57,7 @@ def test_the_rows_of_a_key_that_passes_often_are_judged_alike_one_by_one(within:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(columns, spans, meetings(rows=10).map(of_left))
 def test_batch_cuts_change_nothing_where_nothing_is_late(
     on: tuple[str, ...], within: Span, steps: tuple[Step, ...]
@@ -70,7 +70,7 @@ def test_batch_cuts_change_nothing_where_nothing_is_late(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(columns, spans, meetings(rows=10).map(of_left))
 def test_of_two_that_pass_none_repeats_the_other(on: tuple[str, ...], within: Span, steps: tuple[Step, ...]) -> None:
     passed: dict[str, list[int]] = {}

@@ -38,7 +38,7 @@ def features(asked: dict[str, str], emit: Any, include_current: bool) -> Stage:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("emit", ["arrival", "watermark"])
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(
     asked=chosen, include_current=st.booleans(), steps=days(), spread=st.sampled_from(((64, 1), (1, 1), (16, 3))),
     long=st.sampled_from((0, stretches.LONG)),
@@ -71,7 +71,7 @@ def _standing(played: Any) -> Counter[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(asked=chosen, include_current=st.booleans(), steps=days())
 def test_what_stands_in_the_end_does_not_depend_on_cuts_nor_on_waiting(
     asked: dict[str, str], include_current: bool, steps: tuple[Step, ...]

@@ -40,7 +40,7 @@ def joined(within: Any, how: How, match: Match) -> Stream:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "match"), CHOICES)
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_kernel_and_oracle_agree_on_joins(how: How, match: Match, data: st.DataObject) -> None:
     stream, steps = joined(data.draw(bounds), how, match), data.draw(meetings())
@@ -63,7 +63,7 @@ def _without_watermarks(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "match"), CHOICES)
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_without_late_rows_batch_cuts_change_no_pair(how: How, match: Match, data: st.DataObject) -> None:
     stream, steps = joined(data.draw(bounds), how, match), data.draw(meetings())
@@ -74,7 +74,7 @@ def test_without_late_rows_batch_cuts_change_no_pair(how: How, match: Match, dat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", get_args(How))
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_no_row_comes_out_behind_what_was_promised(how: How, data: st.DataObject) -> None:
     """The watermark of a join is honest: a window of a microsecond behind it never sees a late row."""
@@ -85,7 +85,7 @@ def test_no_row_comes_out_behind_what_was_promised(how: How, data: st.DataObject
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", get_args(How))
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_over_the_whole_input_a_join_is_what_sql_says(how: How, data: st.DataObject) -> None:
     within, steps = data.draw(intervals), data.draw(meetings())

@@ -102,7 +102,7 @@ def assert_oracle_agrees(case: Case, layout: Layout, **shared: int) -> None:
 
 
 @pytest.mark.parametrize("window", KINDS)
-@settings(max_examples=examples(16))
+@settings(max_examples=examples(8))
 @given(st.data(), HOSTILE)
 def test_blocks_merges_and_slices_change_no_answer(window: str, data: st.DataObject, layout: Layout) -> None:
     trial: Trial = data.draw(cells(window).flatmap(trials))
@@ -110,14 +110,14 @@ def test_blocks_merges_and_slices_change_no_answer(window: str, data: st.DataObj
 
 
 @pytest.mark.parametrize("window", KINDS)
-@settings(max_examples=examples(16))
+@settings(max_examples=examples(8))
 @given(st.data(), FEW_HASHES | BOTH)
 def test_keys_that_share_a_hash_are_still_different_keys(window: str, data: st.DataObject, layout: Layout) -> None:
     trial: Trial = data.draw(cells(window).flatmap(trials))
     assert_oracle_agrees(trial, layout, buckets=trial.buckets, tasks=trial.tasks)
 
 
-@settings(max_examples=examples(24))
+@settings(max_examples=examples(12))
 @given(cases(stages=2, late=True, most=6, crashes=True), HOSTILE | FEW_HASHES | BOTH, st.integers(1, 3))
 def test_stages_behind_stages_that_hold_the_watermark_back_agree_too(case: Case, layout: Layout, tasks: int) -> None:
     assert_oracle_agrees(case, layout, tasks=tasks)

@@ -71,7 +71,7 @@ def looked_up(on: tuple[str, ...], lookup: Any, chosen: dict[str, Any]) -> Strea
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(columns, lookups, options, meetings(rows=10).map(of_left), st.sampled_from(((64, 1), (1, 1), (16, 3), (7, 2))))
 def test_kernel_and_oracle_agree_on_every_answer(
     on: tuple[str, ...], lookup: Any, chosen: dict[str, Any], steps: tuple[Step, ...], spread: tuple[int, int]
@@ -85,7 +85,7 @@ def test_kernel_and_oracle_agree_on_every_answer(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(columns, options, meetings(rows=10).map(of_left))
 def test_batch_cuts_change_no_answer_and_lose_no_row(
     on: tuple[str, ...], chosen: dict[str, Any], steps: tuple[Step, ...]
@@ -100,7 +100,7 @@ def test_batch_cuts_change_no_answer_and_lose_no_row(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(columns, meetings(rows=10).map(of_left), st.booleans())
 def test_each_key_is_asked_for_once_a_tick(on: tuple[str, ...], steps: tuple[Step, ...], ordered: bool) -> None:
     for step in steps:

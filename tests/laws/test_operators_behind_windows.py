@@ -85,7 +85,7 @@ def sources_of(stream: Stream) -> list[SourceNode]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(data=st.data(), steps=meetings(), spread=spreads, lateness=st.sampled_from(("0s", "2s", "11s")))
 def test_kernel_and_oracle_agree_on_operators_behind_windows_that_close_late(
     operator: Callable[..., Stage], data: st.DataObject, steps: tuple[Step, ...], spread: tuple[int, int], lateness: str

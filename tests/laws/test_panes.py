@@ -74,7 +74,7 @@ def expected_on_time(window: Window, ticks: tuple[Any, ...]) -> Counter[tuple[An
     return Counter(found)
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(
     hops,
     on_time_triggers,
@@ -96,7 +96,7 @@ def counting(window: Window, **options: Any) -> Stage:
     return source.key_by("user").window(window, **options).aggregate("counts", n=sl.Count(), total=sl.Sum("amount"))
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(cases(trigger=AfterWatermark, most=6))
 def test_a_window_of_any_kind_has_one_on_time_pane_at_most(case: Case) -> None:
     shown = [pane for pane in panes_of(play(case.stream, case.steps, runner="kernel")) if pane["op"] == "insert"]
@@ -113,7 +113,7 @@ def test_a_session_that_grows_again_within_a_tick_is_withdrawn_after_it_was_show
     assert misplaced(session.aggregate("grown", n=sl.Count()), [Events(rows)]) == []
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(st.data(), st.sampled_from(["tumbling", "hopping", "custom"]))
 def test_discarding_panes_add_up_to_the_accumulating_one(data: st.DataObject, kind: str) -> None:
     case = data.draw(cases(window=kind, mode="discarding", allow_loss=False, most=6))
@@ -125,7 +125,7 @@ def test_discarding_panes_add_up_to_the_accumulating_one(data: st.DataObject, ki
     assert +added == +Counter({window_of(pane, case.stream): pane["n"] for pane in shown})
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(st.data(), one_life)
 def test_a_retraction_repeats_a_pane_that_stands_and_one_row_per_window_is_left(
     data: st.DataObject, window: Window
@@ -149,7 +149,7 @@ def misplaced(stream: Stage, steps: Sequence[Step]) -> list[str]:
     return found
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(st.data(), st.sampled_from(["tumbling", "hopping", "custom"]))
 def test_what_retractions_leave_is_the_last_accumulating_pane_of_each_window(data: st.DataObject, kind: str) -> None:
     case = data.draw(cases(window=kind, mode="retracting", most=6))

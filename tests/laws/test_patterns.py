@@ -63,7 +63,7 @@ def direct(draw: st.DrawFn) -> tuple[Pattern, str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25))
 @given(direct(), words)
 def test_steps_in_a_row_are_what_a_regular_expression_finds(drawn: tuple[Pattern, str], word: str) -> None:
     pattern, said = drawn
@@ -72,7 +72,7 @@ def test_steps_in_a_row_are_what_a_regular_expression_finds(drawn: tuple[Pattern
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25))
 @given(st.sampled_from(LETTERS), st.sampled_from(LETTERS), st.sampled_from(LETTERS), words)
 def test_an_absent_step_is_a_letter_that_is_not_between(first: str, last: str, absent: str, word: str) -> None:
     """With every beginning kept, a match is the nearest last letter behind each first one, and no absent one between."""
@@ -128,7 +128,7 @@ def timed(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(patterns(), timed(), st.integers(1, 3))
 def test_kernel_and_oracle_agree_and_cuts_do_not_matter(
     pattern: Pattern, rows: list[dict[str, Any]], tasks: int
@@ -144,7 +144,7 @@ def test_kernel_and_oracle_agree_and_cuts_do_not_matter(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(patterns(), words, st.randoms(use_true_random=False))
 def test_neither_cuts_nor_order_of_arrival_matter(pattern: Pattern, word: str, chance: Any) -> None:
     rows = rows_of(word)
@@ -157,7 +157,7 @@ def test_neither_cuts_nor_order_of_arrival_matter(pattern: Pattern, word: str, c
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50))
 @given(patterns(), words)
 def test_a_match_is_found_wherever_there_is_one(pattern: Pattern, word: str) -> None:
     """What is told of each beginning is a match that ends first, by the words of `sl.sequence` alone."""
@@ -206,7 +206,7 @@ def _place(moment: Any) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(patterns(), meetings(rows=8).map(of_left), st.sampled_from(((64, 1), (1, 1), (16, 3), (7, 2))))
 def test_kernel_and_oracle_agree_on_several_keys_with_late_events_and_crashes(
     pattern: Pattern, steps: tuple[Any, ...], spread: tuple[int, int]

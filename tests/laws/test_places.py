@@ -52,7 +52,7 @@ def agree(stream: Stream, steps: tuple[Step, ...], spread: tuple[int, int]) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "match"), SALTED)
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_salt_changes_no_pair(how: How, match: Match, data: st.DataObject) -> None:
     agree(joined(data.draw(bounds), how, match, data.draw(salts)), data.draw(meetings()), data.draw(spreads))
@@ -60,7 +60,7 @@ def test_salt_changes_no_pair(how: How, match: Match, data: st.DataObject) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("as_of", [False, True])
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(order=orders, ttl=ttls, how=st.sampled_from(("left", "inner")), steps=meetings(), spread=spreads)
 def test_a_broadcast_table_is_the_same_table(
     as_of: bool, order: str, ttl: str | None, how: str, steps: tuple[Step, ...], spread: tuple[int, int]
@@ -69,7 +69,7 @@ def test_a_broadcast_table_is_the_same_table(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(how=st.sampled_from([how for how in get_args(How) if how != "full"]), within=bounds, steps=meetings())
 def test_the_order_in_which_spread_rows_come_does_not_depend_on_tasks(
     how: How, within: Any, steps: tuple[Step, ...]
@@ -82,7 +82,7 @@ def test_the_order_in_which_spread_rows_come_does_not_depend_on_tasks(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(8))
 @given(how=st.sampled_from(("inner", "left", "right")), within=bounds, steps=meetings())
 def test_windows_behind_a_salted_join_count_the_same(how: How, within: Any, steps: tuple[Step, ...]) -> None:
     stream = joined(within, how, "all", 8)
@@ -93,7 +93,7 @@ def test_windows_behind_a_salted_join_count_the_same(how: How, within: Any, step
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=20)
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(hashes=hashes, count=st.sampled_from(SALTS), spread=st.sampled_from((0, 1)))
 def test_every_row_meets_every_row_of_its_key_in_one_place(hashes: list[int], count: int, spread: int) -> None:
     places = Places(count=count, spread=spread, columns=("n",))

@@ -127,7 +127,7 @@ def busy(order: Any, ttl: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("ttl", TTLS, ids=str)
 @pytest.mark.parametrize("order", ["arrival", "event_time"])
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_kernel_and_oracle_agree_on_processes(order: str, ttl: Any, data: st.DataObject) -> None:
     stage, steps = busy(order, ttl), data.draw(days())
@@ -141,7 +141,7 @@ def test_kernel_and_oracle_agree_on_processes(order: str, ttl: Any, data: st.Dat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ttl", BY_THE_CLOCK, ids=str)
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_kernel_and_oracle_agree_on_processes_that_forget_by_the_clock(ttl: Any, data: st.DataObject) -> None:
     stage, steps = busy("arrival", ttl), data.draw(days())
@@ -153,7 +153,7 @@ def test_kernel_and_oracle_agree_on_processes_that_forget_by_the_clock(ttl: Any,
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(days())
 def test_by_event_time_batch_cuts_change_nothing(steps: tuple[Step, ...]) -> None:
     """Events that are not late come in the same order, and meet the same timers, however they are cut."""
@@ -178,7 +178,7 @@ def test_by_event_time_batch_cuts_change_nothing(steps: tuple[Step, ...]) -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(days(), st.sampled_from(("arrival", "event_time")), st.sampled_from(((64, 1), (16, 3))))
 def test_in_columns_it_is_the_same_as_one_by_one(steps: tuple[Step, ...], order: Any, spread: tuple[int, int]) -> None:
     left, (buckets, tasks) = sources()[0], spread
@@ -232,7 +232,7 @@ EXPIRING = (sl.TTL("8s"), sl.TTL("8s", since="read"), sl.TTL("3s", clock="proces
 @pytest.mark.parametrize(
     "pair", [(Counting, CountingTogether), (CountingOnes, CountingOnesInArrow)], ids=["all", "ones"]
 )
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(days())
 def test_in_columns_state_expires_as_it_does_one_by_one(
     pair: tuple[Any, Any], ttl: sl.TTL, steps: tuple[Step, ...]

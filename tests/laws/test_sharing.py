@@ -28,7 +28,7 @@ from tests.lanes import examples
 pytestmark = pytest.mark.slow
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(cases(stages=None, most=6), st.integers(1, 64), st.integers(2, 5))
 def test_the_numbers_of_buckets_and_tasks_change_nothing_not_even_the_order(
     case: Case, buckets: int, tasks: int
@@ -40,7 +40,7 @@ def test_the_numbers_of_buckets_and_tasks_change_nothing_not_even_the_order(
     assert plain.watermarks == shared.watermarks
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(cases(stages=None, most=6, crashes=False))
 def test_a_replay_is_the_first_run_byte_for_byte(case: Case) -> None:
     """Play itself compares panes and state bytes at each crash, and raises where they differ."""
@@ -66,7 +66,7 @@ def kernels(case: Case) -> Any:
         yield kernel, outcome, rows, arrived
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(cases(most=6))
 def test_state_that_went_through_bytes_is_the_same_state(case: Case) -> None:
     for kernel, *_ in kernels(case):
@@ -80,7 +80,7 @@ def test_state_that_went_through_bytes_is_the_same_state(case: Case) -> None:
         )
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(cases(most=6))
 def test_two_runs_leave_the_same_bytes(case: Case) -> None:
     def run() -> list[tuple[bytes, pl.DataFrame]]:
@@ -91,7 +91,7 @@ def test_two_runs_leave_the_same_bytes(case: Case) -> None:
         assert panes.equals(again)
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(cases(most=6), st.permutations(range(3)))
 def test_the_order_of_partials_does_not_matter(case: Case, order: list[int]) -> None:
     """Each tick is read by three tasks, whose partials come in another order; state and panes are those of one task."""

@@ -49,7 +49,7 @@ def of_right(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(orders, ttls, meetings().map(of_right), spreads)
 def test_kernel_and_oracle_agree_on_what_changes(
     order: str, ttl: str | None, steps: tuple[Step, ...], spread: tuple[int, int]
@@ -62,7 +62,7 @@ def test_kernel_and_oracle_agree_on_what_changes(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(orders, meetings().map(of_right))
 def test_what_a_table_gives_out_leaves_one_row_for_each_key(order: str, steps: tuple[Step, ...]) -> None:
     """Nothing is taken back that does not stand, and at no time two rows of one key stand."""
@@ -78,7 +78,7 @@ def test_what_a_table_gives_out_leaves_one_row_for_each_key(order: str, steps: t
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(st.sampled_from(("9s", "40s")), meetings().map(of_right))
 def test_what_stands_when_time_ends_does_not_depend_on_cuts(ttl: str, steps: tuple[Step, ...]) -> None:
     """As batch, in one tick before the end, or one by one with the watermark behind: what the last event has not outlived."""
@@ -97,7 +97,7 @@ def test_what_stands_when_time_ends_does_not_depend_on_cuts(ttl: str, steps: tup
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(st.sampled_from((None, "9s", "40s")), meetings().map(of_left), spreads)
 def test_a_window_behind_a_table_has_what_stands_in_it(
     ttl: str | None, steps: tuple[Step, ...], spread: tuple[int, int]
@@ -124,7 +124,7 @@ def test_a_window_behind_a_table_has_what_stands_in_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("as_of", [False, True])
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(order=orders, ttl=ttls, how=st.sampled_from(("left", "inner")), steps=meetings(), spread=spreads)
 def test_kernel_and_oracle_agree_on_joins_with_tables(
     as_of: bool, order: str, ttl: str | None, how: str, steps: tuple[Step, ...], spread: tuple[int, int]
@@ -137,7 +137,7 @@ def test_kernel_and_oracle_agree_on_joins_with_tables(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(
     ttl=ttls, how=st.sampled_from(("left", "inner")), wait=st.sampled_from(("1s", "3s", "8s")), broadcast=st.booleans(),
     steps=clocked(), spread=spreads,
@@ -154,7 +154,7 @@ def test_kernel_and_oracle_agree_on_rows_that_wait_no_longer_than_is_said(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(steps=meetings())
 def test_over_the_whole_input_a_join_as_of_a_time_is_what_sql_says(steps: tuple[Step, ...]) -> None:
     left, right = sources()
@@ -176,7 +176,7 @@ def test_over_the_whole_input_a_join_as_of_a_time_is_what_sql_says(steps: tuple[
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(ttl=ttls, steps=meetings())
 def test_as_of_a_time_batch_cuts_change_nothing(ttl: str | None, steps: tuple[Step, ...]) -> None:
     parts = [part for step in steps if not isinstance(step, Crash) for part in as_tick(step).events]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import strandline as sl
 from strandline.model.firing import written
+from strandline.model.graph import graph
 from strandline.model.watermarks import AtEnd
 from strandline.model.words import policy_in_words, trigger_in_words, window_in_words
 from tests.model.sinking import MINUTES, RETRACTING, Shelf, orders, stage
@@ -246,7 +247,7 @@ def test_explain_says_what_is_spread_and_what_is_kept_several_times() -> None:
 
 
 def test_a_flow_is_drawn_as_a_tree() -> None:
-    assert revenue().graph().splitlines() == [
+    assert graph(revenue(), answers=False).splitlines() == [
         "f",
         "└─ source 'orders', time='at'",
         "   └─ stage 'one': by user, Tumbling('1m')",
@@ -256,6 +257,13 @@ def test_a_flow_is_drawn_as_a_tree() -> None:
         "      └─ .where('total > 3')",
         "         └─ sink 'log': Shelf, rows='changelog'",
     ]
+
+
+def test_the_tree_answers_the_four_questions_of_each_stage_in_lines_that_fit() -> None:
+    drawn = graph(revenue(), width=80).splitlines()
+    assert "      │  what:  total = Sum('n'); for each user" in drawn
+    assert "      │  where: windows of 1m, one after the other" in drawn
+    assert max(map(len, drawn)) <= 80
 
 
 def test_explain_and_graph_say_who_is_asked_and_what_becomes_of_a_question_that_fails() -> None:

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from strandline.kernel import expire, fire, gather, judge, merge, plan, preaggregate, stage, stateful
+from strandline.model import oracles
 from strandline.model.nodes import StageNode
 from strandline.model.oracle import windows as oracle_windows
 from strandline.model.oracle.stage import StageOracle
 from strandline.model.panes import CAME_FROM, TIME
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
-from strandline.testing.runners import oracle as oracle_runner
 
 Patch: TypeAlias = pytest.MonkeyPatch
 Change: TypeAlias = Callable[[Edge], Edge]
@@ -80,7 +80,7 @@ def lateness_is_not_inherited(patch: Patch) -> None:
         return node.lateness
 
     patch.setattr(plan, "lateness_of", own)
-    patch.setattr(oracle_runner, "lateness_of", own)
+    patch.setattr(oracles, "lateness_of", own)
 
 
 def an_event_late_for_one_window_is_dropped(patch: Patch) -> None:

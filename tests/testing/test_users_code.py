@@ -201,15 +201,19 @@ def fails(*given: Any) -> Any:
     raise KeyError("gone")
 
 
+PLACE = f"{__file__}, line {fails.__code__.co_firstlineno + 1}"
+
+
 @pytest.mark.parametrize("method", ["start", "add", "output"])
 def test_an_exception_in_an_aggregate_names_it(method: str) -> None:
     error = refused(lambda runner: shown(made(**{method: fails}), runner))
-    assert error.what == f"Own.{method} raised KeyError: 'gone'"
+    assert error.what == f"Own.{method} raised KeyError ({PLACE}): 'gone'"
     assert isinstance(error.__cause__, KeyError)
 
 
 def test_an_exception_in_remove_names_it() -> None:
-    assert refused(lambda runner: taken_back(made(remove=fails), runner)).what == "Own.remove raised KeyError: 'gone'"
+    told = refused(lambda runner: taken_back(made(remove=fails), runner)).what
+    assert told == f"Own.remove raised KeyError ({PLACE}): 'gone'"
 
 
 def test_an_exception_in_merge_names_it() -> None:
@@ -219,7 +223,7 @@ def test_an_exception_in_merge_names_it() -> None:
 
 def test_an_add_of_the_wrong_arity_is_named() -> None:
     error = refused(lambda runner: shown(made(columns=("x", "at")), runner))
-    assert error.what.startswith("Own.add raised TypeError")
+    assert error.what.startswith(f"Own.add raised TypeError ({__file__}, line ")
     assert "it was given 0, 1, " in error.fix
 
 
@@ -253,8 +257,8 @@ def test_assign_may_be_a_generator(runner: str) -> None:
         (lambda self, time, row: [(time, time)], "not after its start"),
         (lambda self, time, row: [(0, 2**63)], "out of all time"),
         (lambda self, time: [], "raised TypeError"),
-        (lambda self, time, row: [(time, time + row["y"])], "raised KeyError: 'y'"),
-        (lambda self, time, row: ((time, time + row["y"]) for _ in "a"), "raised KeyError: 'y'"),
+        (lambda self, time, row: [(time, time + row["y"])], "): 'y'"),
+        (lambda self, time, row: ((time, time + row["y"]) for _ in "a"), "): 'y'"),
     ],
 )
 def test_an_answer_that_is_no_windows_names_the_window(answer: Callable[..., Any], said: str) -> None:
@@ -269,7 +273,7 @@ def test_an_exception_in_a_policy_names_it(method: str) -> None:
     policy = type("Mine", (sl.Policy,), methods)()
     stage = source(policy).key_by().window(sl.Tumbling("1m")).aggregate("stage", n=sl.Count())
     error = refused(lambda runner: play(stage, [Events(ROWS, policy=True)], runner=runner))
-    assert error.what == f"Mine.{method} raised KeyError: 'gone'"
+    assert error.what == f"Mine.{method} raised KeyError ({PLACE}): 'gone'"
 
 
 class Twice(sl.CustomWindow):

@@ -15,6 +15,7 @@ from strandline.model.chaining import CHAIN_RULES, merges, rewritten, steps_befo
 from strandline.model.firing import closes, ends, fires_once, or_at_close, without_loss
 from strandline.model.fitting import COLUMN_RULES, Problems, asked_columns, stateless
 from strandline.model.flow import Flow
+from strandline.model.keeping import keeps_all_keys
 from strandline.model.lineage import inputs_of, lateness_of, schema_of, windows_of
 from strandline.model.nodes import (
     AnyNode,
@@ -147,7 +148,7 @@ def risks(node: AnyNode) -> list[str]:
 
 
 def _costs(stage: StageNode) -> Iterator[str]:
-    if isinstance(stage.window, Global) and stage.window.ttl is None:
+    if keeps_all_keys(stage):
         yield f"The stage {stage.name!r} keeps every key for ever: give Global(ttl=...) if keys come and go."
     if isinstance(stage.window, Hopping) and stage.window.size // stage.window.every > MANY_PANES:
         count = stage.window.size // stage.window.every

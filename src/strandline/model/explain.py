@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any, Final
 
 from strandline.errors import CheckFailed, StrandlineError
 from strandline.model.checks import check
 from strandline.model.firing import closes, ends, written
 from strandline.model.flow import Flow
+from strandline.model.latency import BATCH_INTERVAL, waits_in_words
 from strandline.model.lineage import lateness_of, windows_of
 from strandline.model.nodes import (
     Arrival,
@@ -20,22 +25,71 @@ from strandline.model.nodes import (
     SinkNode,
     SourceNode,
     StageNode,
+    Stateful,
     TableNode,
     TransformNode,
     lineage,
 )  # fmt: skip
 from strandline.model.operator_words import operator_in_words
+from strandline.model.questions import all_said
 from strandline.model.sinks import delivered
+from strandline.model.sizes import Load, RowBytes, Size, size_in_words, size_of
 from strandline.model.time import Span
+from strandline.model.timeline import Example, NoExample, drawn, example, heading
 from strandline.model.types import Schema
 from strandline.model.windows import Global
 from strandline.model.words import MODES, policy_in_words, trigger_in_words, window_in_words
 
-Section = tuple[str, list[str]]
+_LABEL: Final = re.compile(r"(?:[A-Z]\w*: +| {7})")
+Measure = Callable[[Flow, Stateful], RowBytes | None]
+"""What says how many bytes a row of a stage's state takes: the kernel, which stands outside of the model."""
 
 
-def explain(flow: Flow) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """What is said of one part of a flow: sentences, and of a stage when it shows what, in an example that was played."""
+
+    kind: str
+    name: str
+    lines: list[str]
+    size: Size | None = None
+    row_bytes: RowBytes | None = None
+    example: Example | None = None
+
+    def text(self, width: int | None = None) -> str:
+        """The section as it is printed; sentences in lines of this width at most, the drawing as it is."""
+        title = f"{self.kind} {self.name!r}" if self.name else self.kind
+        drawing = [] if self.example is None else drawn(self.example)
+        said = [*self.lines, *(["", heading(self.example)] if self.example is not None else [])]
+        if width is not None:
+            said = [part for line in said for part in _wrapped(line, width - 2)]
+        return "\n".join([title, *(f"  {line}".rstrip() for line in [*said, *drawing])])
+
+    def to_json(self) -> dict[str, Any]:
+        """The section as plain JSON."""
+        told: dict[str, Any] = {"kind": self.kind.lower(), "name": self.name, "lines": self.lines}
+        if self.size is not None:
+            measured = self.row_bytes
+            told["state"] = {
+                "rows": self.size.rows, "words": self.size.words, "events_per_row": self.size.events_per_row,
+                "bytes_per_row": None if measured is None else measured.of(self.size.events_per_row),
+            }  # fmt: skip
+        if self.example is not None:
+            told["example"] = self.example.to_json()
+        return told
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """A sentence in lines; those that follow stand below its first word, behind its label if it has one."""
+    label = _LABEL.match(line)
+    inside = " " * (label.end() if label else len(line) - len(line.lstrip()))
+    return wrap(line, max(width, 40), initial_indent="", subsequent_indent=inside, drop_whitespace=True) or [line]
+
+
+def explain(flow: Flow, *, load: Load | None = None, measure: Measure | None = None, width: int | None = None) -> str:
     """What a flow means, for people: each source, stage and sink, and what `check()` has to say.
+
+    With a `width` lines are no longer than that.
 
     >>> print(explain(Flow("empty")))
     The flow 'empty'
@@ -43,27 +97,66 @@ def explain(flow: Flow) -> str:
     Problems
       The flow 'empty' reads nothing. Add a source: flow.source('orders', ...).
     """
-    blocks = [f"The flow {flow.name!r}"]
-    for title, lines in _sections(flow):
-        blocks.append("\n".join([title, *(f"  {line}" for line in lines)]))
-    return "\n\n".join(blocks)
+    return "\n\n".join(
+        [f"The flow {flow.name!r}", *(each.text(width) for each in sections(flow, load=load, measure=measure))]
+    )
 
 
-def _sections(flow: Flow) -> Iterator[Section]:
+def sections(flow: Flow, *, load: Load | None = None, measure: Measure | None = None) -> Iterator[Section]:
+    """The parts of an explanation. `load` is for how many events and keys the state is told; `measure` says its bytes."""
+    assumed = load or Load()
     for node in flow.nodes:
         if isinstance(node, SourceNode):
-            yield f"Source {node.name!r}", [*_source(flow, node)]
-        if isinstance(node, StageNode):
-            yield f"Stage {node.name!r}", [*_stage(flow, node)]
-        if isinstance(node, OperatorNode):
-            yield f"Stage {node.name!r}", [*operator_in_words(node), *_put_aside(flow, node)]
+            yield Section(kind="Source", name=node.name, lines=[*_source(flow, node)])
+        if isinstance(node, StageNode | OperatorNode):
+            yield _stateful(flow, node, assumed, measure)
         if isinstance(node, SinkNode):
-            yield f"Sink {node.name!r}", [*_sink(node)]
+            yield Section(kind="Sink", name=node.name, lines=[*_sink(node)])
+    if any(isinstance(node, StageNode | OperatorNode) for node in flow.nodes):
+        yield Section(kind="Assumed", name="", lines=[*_assumed(assumed)])
     try:
         if risks := check(flow):
-            yield "Risks", risks
+            yield Section(kind="Risks", name="", lines=risks)
     except CheckFailed as failed:
-        yield "Problems", [f"{problem.what} {problem.fix}" for problem in failed.problems]
+        problems = [f"{problem.what} {problem.fix}" for problem in failed.problems]
+        yield Section(kind="Problems", name="", lines=problems)
+
+
+def _stateful(flow: Flow, node: Stateful, load: Load, measure: Measure | None) -> Section:
+    """A stage: what it means, when results come, how much it remembers, and an example."""
+    said = [*(_stage(flow, node) if isinstance(node, StageNode) else _operator(flow, node))]
+    try:
+        said += [f"{'Delay:' if at == 0 else '':<6} {line}" for at, line in enumerate(waits_in_words(node))]
+        size, measured = size_of(node, load), measure(flow, node) if measure else None
+        said += [f"{'Size:' if at == 0 else '':<6} {line}" for at, line in enumerate(size_in_words(size, measured))]
+    except StrandlineError:  # what is wrong stands among the problems
+        return Section(kind="Stage", name=node.name, lines=said)
+    try:
+        played = example(flow, node)
+    except NoExample as none:
+        return Section(
+            kind="Stage", name=node.name, lines=[*said, f"No example: {none}"], size=size, row_bytes=measured
+        )
+    return Section(kind="Stage", name=node.name, lines=said, size=size, row_bytes=measured, example=played)
+
+
+def _assumed(load: Load) -> Iterator[str]:
+    yield (
+        f"Sizes are for {load.rate:,} events a second from each source and {load.keys:,} keys that are active; say others "
+        "with rate= and keys=."
+    )
+    yield (
+        f"To each delay a tick is added: the pause until it begins, at most {BATCH_INTERVAL.text} (batch_interval=), and the "
+        "time that it takes."
+    )
+
+
+def _operator(flow: Flow, node: OperatorNode) -> Iterator[str]:
+    try:
+        yield from (f"{label.capitalize() + ':':<6} {text}." for label, text in all_said(node))
+    except StrandlineError:
+        yield from operator_in_words(node)
+    yield from _put_aside(flow, node)
 
 
 def _source(flow: Flow, node: SourceNode) -> Iterator[str]:
@@ -90,6 +183,7 @@ def _stage(flow: Flow, stage: StageNode) -> Iterator[str]:
 
 def _put_aside(flow: Flow, node: OperatorNode) -> Iterator[str]:
     yield _late_rows(flow, node)
+    yield "Cannot be lost: a row that reaches it is dealt with as told here, or put aside as late or rejected."
     if isinstance(node, LookupNode):
         failed = {"null": "gets nulls", "fail": "stops the flow"}.get(node.on_error)
         yield f"A row whose question fails {failed or 'is rejected, with the reason' + _whither(flow, node, 'rejected')}."

@@ -7,8 +7,10 @@ way), `model/keyed.py` (what is grouped by key) and `model/tables.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
 
 from strandline.errors import DescriptionError, told
 from strandline.model.nodes import AnyNode, Arrival, Source, SourceNode, TableNode
@@ -19,6 +21,9 @@ from strandline.model.tables import Table
 from strandline.model.time import Span
 from strandline.model.types import Schema
 from strandline.model.watermarks import Bounded, Policy
+
+BEING_READ: Final[ContextVar[bool]] = ContextVar("being_read", default=False)
+"""While a file is read only for the flow that it makes: then no flow is run."""
 
 
 @dataclass(slots=True)
@@ -115,10 +120,23 @@ class Flow:
         return explain(self)
 
     def graph(self) -> str:
-        """The flow drawn as a tree: sources, steps, stages, their sides, and sinks."""
+        """The flow drawn as a tree: sources, steps, stages with their four questions, their sides, and sinks."""
         from strandline.model.graph import graph
 
         return graph(self)
+
+    def svg(self) -> str:
+        """The flow drawn as a picture, one SVG that needs nothing beside it; a notebook shows it by itself."""
+        from strandline.model.drawing.diagram import Diagram
+        from strandline.model.drawing.svg import svg
+
+        return svg(Diagram.of(self))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the picture, and what check() has to say."""
+        from strandline.model.drawing.notebook import html
+
+        return html(self)
 
     def add(self, node: AnyNode) -> None:
         """Remember a node, so that check() sees branches that lead nowhere."""

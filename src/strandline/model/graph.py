@@ -1,18 +1,26 @@
-"""A flow drawn as text: a tree from the sources to the sinks."""
+"""A flow drawn as text: a tree from the sources to the sinks, with the four questions of each stage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
+from typing import Final
 
+from strandline.errors import StrandlineError
 from strandline.model.checks import verb
 from strandline.model.firing import written
 from strandline.model.flow import Flow
 from strandline.model.nodes import AnyNode, Arrival, OperatorNode, SideNode, SinkNode, SourceNode, StageNode, parents_of
 from strandline.model.operator_words import operator_in_short
+from strandline.model.questions import questions
+
+LEAST: Final = 40  # in a narrow terminal lines are rather too long than of one word each
 
 
-def graph(flow: Flow) -> str:
+def graph(flow: Flow, *, answers: bool = True, width: int = 120) -> str:
     """The flow as a tree: each node stands under the one whose rows it takes.
+
+    `answers` are those to the four questions of each stage, in lines of this width at most.
 
     >>> from strandline.sources.rows import Rows
     >>> flow = Flow("clicks")
@@ -27,15 +35,27 @@ def graph(flow: Flow) -> str:
         for parent in parents_of(node)[:1]:  # the other side of a join is named, and not drawn again
             children.setdefault(id(parent), []).append(node)
     sources: list[AnyNode] = [node for node in flow.nodes if isinstance(node, SourceNode)]
-    return "\n".join([flow.name, *_branches(sources, children)])
+    return "\n".join([flow.name, *_branches(sources, children, width if answers else None)])
 
 
-def _branches(nodes: list[AnyNode], children: dict[int, list[AnyNode]]) -> Iterator[str]:
+def _branches(nodes: list[AnyNode], children: dict[int, list[AnyNode]], room: int | None) -> Iterator[str]:
+    inside = None if room is None else room - len("│  ")
     for node in nodes:
-        last = node is nodes[-1]
+        last, below = node is nodes[-1], children.get(id(node), [])
         yield f"{'└─' if last else '├─'} {_label(node)}"
-        for line in _branches(children.get(id(node), []), children):
+        told = [] if inside is None else [f"{'│' if below else ' '}  {line}" for line in _answers(node, inside - 3)]
+        for line in (*told, *_branches(below, children, inside)):
             yield f"{'  ' if last else '│ '} {line}"
+
+
+def _answers(node: AnyNode, room: int) -> Iterator[str]:
+    """The four questions of a stage; of one that is wrong nothing, for check() says what is."""
+    if isinstance(node, StageNode | OperatorNode):
+        try:
+            for question, answer in questions(node).items():
+                yield from wrap(f"{question + ':':<6} {answer}", max(room, LEAST), subsequent_indent=" " * 7)
+        except StrandlineError:
+            return
 
 
 def _label(node: AnyNode) -> str:

@@ -1,10 +1,21 @@
-"""What a join keeps, and what it holds back: known before anything runs."""
+"""What stages keep, and what a join holds back: known before anything runs."""
 
 from __future__ import annotations
 
 from strandline.model.intervals import Interval
-from strandline.model.nodes import JoinNode
+from strandline.model.nodes import JoinNode, JoinTableNode, ProcessNode, StageNode, Stateful, TableNode
+from strandline.model.process import fields_of
 from strandline.model.time import Span
+from strandline.model.windows import Global
+
+
+def keeps_all_keys(node: Stateful) -> bool:
+    """Whether every key that was ever seen is kept for ever."""
+    if isinstance(node, StageNode):
+        return isinstance(node.window, Global) and node.window.ttl is None
+    if isinstance(node, ProcessNode):
+        return node.ttl is None and bool(fields_of(node.process))
+    return isinstance(node, TableNode | JoinTableNode) and node.ttl is None
 
 
 def lives_of(node: JoinNode) -> tuple[Span, Span]:

@@ -13,6 +13,7 @@ from strandline.errors import DescriptionError, StrandlineError, did_you_mean
 from strandline.model.changelog import OP
 from strandline.model.expressions import bind, parse
 from strandline.model.fitting import Problems, boolean_problems
+from strandline.model.keeping import keeps_all_keys
 from strandline.model.lineage import retracts
 from strandline.model.lookups import BatchLookup, Lookup
 from strandline.model.nodes import (
@@ -56,10 +57,10 @@ def operator_risks(node: OperatorNode) -> list[str]:
 
 
 def _endless(node: OperatorNode) -> Iterator[str]:
-    if isinstance(node, TableNode | JoinTableNode) and node.ttl is None:
-        yield f"The table of stage {node.name!r} keeps every key for ever: give ttl=... if keys come and go."
-    if isinstance(node, ProcessNode) and node.ttl is None and fields_of(node.process):
-        yield f"The stage {node.name!r} keeps every key for ever: give ttl=sl.TTL(...) if keys come and go."
+    if keeps_all_keys(node):
+        process = isinstance(node, ProcessNode)
+        what, fix = ("The stage", "ttl=sl.TTL(...)") if process else ("The table of stage", "ttl=...")
+        yield f"{what} {node.name!r} keeps every key for ever: give {fix} if keys come and go."
 
 
 def _copied(node: OperatorNode) -> Iterator[str]:

@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from strandline.errors import DataError, DescriptionError, told
+from strandline.errors import DataError, DescriptionError, raised, told
 from strandline.model.aggregates import Aggregate
 from strandline.model.lookups import Asked, Failed, Key, called, written_in
 from strandline.model.time import Instant
@@ -33,7 +33,7 @@ def ask(who: str, method: Callable[..., Answer], *given: Any) -> Answer:
         return method(*given)
     except Exception as error:
         raise DataError(
-            f"{who} raised {type(error).__name__}: {error}",
+            raised(who, method, error),
             fix=f"Mend {who}; it was given {', '.join(map(reprlib.repr, given)) or 'nothing'}.",
         ) from error
 

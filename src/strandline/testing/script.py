@@ -12,7 +12,8 @@ from strandline.kernel.schema import polars_schema
 from strandline.model.nodes import SourceNode
 from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
-from strandline.sources.contract import EVERY, MALFORMED, Limit, Offset, Piece, Place, even_ranges
+from strandline.sources.contract import MALFORMED, Piece
+from strandline.sources.scripted import ScriptedReader
 from strandline.testing.source import PlayedSource
 from strandline.testing.steps import Crash, Step, Tick, as_tick, named
 
@@ -86,44 +87,3 @@ class ScriptedSource:
     def reader(self, storage: Storage | None = None) -> ScriptedReader:
         """What reads the script."""
         return ScriptedReader([tick.pieces for tick in self.script], [int(tick.now) for tick in self.script], self.end)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScriptedReader:
-    """Reads one step in a tick, whatever the limit, and says what time it is then."""
-
-    steps: list[tuple[Piece, ...]]
-    times: list[int]
-    end: int
-
-    def first(self) -> Offset:
-        """Before the first step."""
-        return {"step": 0}
-
-    def latest(self, start: Offset, limit: Limit, *, now: int | None = None) -> Offset:
-        """One step on."""
-        return {"step": min(start["step"] + 1, self.end)}
-
-    def now(self, offset: Offset) -> int:
-        """The processing time of the tick that ends here."""
-        return self.times[offset["step"] - 1] if offset["step"] else 0
-
-    def parts(self, start: Offset, end: Offset, wanted: int) -> list[Any]:
-        """The pieces of the steps between, each cut among the tasks."""
-        found: list[Any] = []
-        for step in range(start["step"], end["step"]):
-            for at, piece in enumerate(self.steps[step]):
-                cuts = even_ranges(0, piece.rows.height, wanted) or [(0, 0)]
-                found += [(step, at, low, high) for low, high in cuts]
-        return found
-
-    def read(self, part: Any) -> Iterator[Piece]:
-        """A stretch of a piece; what could not be understood comes with the first."""
-        step, at, low, high = part
-        piece = self.steps[step][at]
-        malformed = piece.malformed if low == 0 else None
-        yield Piece(partition=piece.partition, rows=piece.rows.slice(low, high - low), malformed=malformed)
-
-    def places(self, offset: Offset) -> dict[str, Place]:
-        """How many steps are made; the play knows by itself that its partitions are caught up."""
-        return {EVERY: Place(position=offset["step"], end=self.end)}

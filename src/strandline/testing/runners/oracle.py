@@ -4,63 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
-from strandline.errors import TranscriptError
+from strandline.errors import DescriptionError, TranscriptError
 from strandline.lookups.asking import asker_of
-from strandline.model.aggregates import Merge
-from strandline.model.checks import asked_columns
-from strandline.model.evaluate import evaluate
-from strandline.model.expressions import Expression
 from strandline.model.flow import Flow
-from strandline.model.lineage import base_of, carried, inputs_of, lateness_of, retracts, schema_of
-from strandline.model.nodes import (
-    DedupeNode,
-    DetectNode,
-    JoinTableNode,
-    LookupNode,
-    OperatorNode,
-    OverNode,
-    ProcessNode,
-    SelectNode,
-    StageNode,
-    Stateful,
-    TableNode,
-    WhereNode,
-)
-from strandline.model.oracle import (
-    DedupeOracle,
-    DetectOracle,
-    JoinOracle,
-    JoinTableOracle,
-    LookupOracle,
-    OverOracle,
-    ProcessOracle,
-    StageOracle,
-    TableOracle,
-)
+from strandline.model.lineage import inputs_of
+from strandline.model.nodes import JoinTableNode, OperatorNode, Stateful
+from strandline.model.oracle import StageOracle
 from strandline.model.oracle.late import aside
+from strandline.model.oracles import Oracle, OracleRow, oracle_of, stateless_rows
 from strandline.model.ordering import ordered_by
 from strandline.model.panes import HIDDEN
-from strandline.model.process import Process
 from strandline.model.ticks import Edge
 from strandline.model.time import Instant
 from strandline.model.types import Schema
 from strandline.testing.results import Books
 from strandline.testing.runners import StageOutcome, Stateless
-
-OracleRow = dict[str, Any]
-Oracle: TypeAlias = (
-    StageOracle
-    | DedupeOracle
-    | DetectOracle
-    | JoinOracle
-    | ProcessOracle
-    | OverOracle
-    | TableOracle
-    | JoinTableOracle
-    | LookupOracle
-)
 
 
 class OracleRunner:
@@ -75,62 +34,18 @@ class OracleRunner:
 
     def stateless(self, node: Stateless, batch: list[OracleRow], now: Instant) -> list[OracleRow]:
         """Ask the expression of each row."""
-        schema = schema_of(node.parent)
-
-        def value(expression: Expression, row: OracleRow) -> Any:
-            return evaluate(expression, row, schema=schema, now=now)
-
-        if isinstance(node, WhereNode):
-            return [row for row in batch if value(node.condition, row) is True]
-        if isinstance(node, SelectNode):
-            return [{str(each.name): value(each, row) for each in node.columns} | _hidden(row) for row in batch]
-        return [{**row, node.name: value(node.expression, row)} for row in batch]
+        return stateless_rows(node, batch, now)
 
     def stage(self, node: Stateful) -> OracleStage:
         """An oracle that has seen nothing."""
-        if not isinstance(node, StageNode):
-            return OracleStage(_operator(node))
-        schema = schema_of(node.parent)
-        return OracleStage(
-            StageOracle(
-                node,
-                lateness=lateness_of(node),
-                taking_back=retracts(node.parent),
-                schema=schema,
-                asked=None if schema is None else asked_columns(node, schema),
-                carry=carried(self.flow, node),
-                merged={a.column: base_of(node, a)[1] for _, a in node.aggregates if isinstance(a, Merge)},
-            )
-        )
+        try:
+            return OracleStage(oracle_of(self.flow, node, asker_of))
+        except DescriptionError as error:
+            raise TranscriptError(error.what, fix=error.fix) from None
 
     def rows(self, batch: list[OracleRow]) -> list[OracleRow]:
         """The rows without what is hidden."""
         return [{name: value for name, value in row.items() if not name.startswith(HIDDEN)} for row in batch]
-
-
-def _operator(node: OperatorNode) -> Oracle:
-    inputs = inputs_of(node)
-    assert inputs is not None, "a node that is played knows its columns"
-    if isinstance(node, DedupeNode):
-        return DedupeOracle(node, lateness=lateness_of(node), schemas=inputs)
-    if isinstance(node, DetectNode):
-        return DetectOracle(node, lateness=lateness_of(node), schemas=inputs)
-    if isinstance(node, ProcessNode):
-        if not issubclass(node.process, Process):
-            raise TranscriptError(
-                f"{node.process.__name__} works in columns, which the oracle does not.", fix="Use runner='kernel'."
-            )
-        return ProcessOracle(node, lateness=lateness_of(node), schemas=inputs)
-    if isinstance(node, OverNode):
-        return OverOracle(node, lateness=lateness_of(node), schemas=inputs)
-    if isinstance(node, TableNode):
-        return TableOracle(node, lateness=lateness_of(node), schemas=inputs)
-    if isinstance(node, LookupNode):
-        key = Schema(tuple((name, inputs[0][name]) for name in node.on))
-        return LookupOracle(node, asker=asker_of(node, key), schemas=inputs)
-    if isinstance(node, JoinTableNode):
-        return JoinTableOracle(node, lateness=lateness_of(node), schemas=inputs)
-    return JoinOracle(node, lateness=lateness_of(node), schemas=inputs)
 
 
 class OracleStage:
@@ -170,10 +85,6 @@ class OracleStage:
     def same(self, one: Oracle, other: Oracle) -> bool:
         """The oracle has no bytes to compare; what it shows is compared by the play."""
         return True
-
-
-def _hidden(row: OracleRow) -> OracleRow:
-    return {name: value for name, value in row.items() if name.startswith(HIDDEN)}
 
 
 def _aside(node: OperatorNode, side: str, rows: list[OracleRow]) -> list[OracleRow]:
