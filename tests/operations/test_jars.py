@@ -104,7 +104,8 @@ def test_without_pyspark_it_is_said_what_to_install(empty: Path, monkeypatch: py
 
 
 def test_without_java_it_is_said_what_to_install(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(RunError, match="Kafka needs Java 17 or newer, and no java was found") as caught:
         kafka_jars()
     assert "openjdk-17-jre-headless" in caught.value.fix

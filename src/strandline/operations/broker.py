@@ -172,12 +172,12 @@ class Broker:
         scratch: Path | None,
         say: Callable[[str], None],
     ) -> None:
-        found, jars = require_java("Kafka"), kafka_jars(say)
         if taken(self.port):
             raise RunError(
                 f"Another program listens on port {self.port}.",
                 fix="Stop it, or name another port; port 0 takes a free one.",
             )
+        found, jars = require_java("Kafka"), kafka_jars(say)
         self._write(self.folder / "log4j2.properties", _LOG)
         self._write(self._settings, self._configured(properties, self.folder / "data"))
         self._format(found, jars, properties)

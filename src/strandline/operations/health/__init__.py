@@ -1,0 +1,1 @@
+"""What is wrong with a flow that runs, or ran: read from its journal, with the likely cause and the fix."""
