@@ -242,6 +242,15 @@ def need_kafka() -> None:
         _require_kafka()
 
 
+def promtool() -> str:
+    """Where Prometheus' own tester of rules is; it is a program and no server, and is installed with one."""
+    with _or_skip():
+        found = shutil.which("promtool")
+        if found is None:
+            raise Unavailable("there is no promtool. Install it: tools/servers, or apt-get install prometheus")
+        return found
+
+
 def begin() -> None:
     """The run begins: its workers know by their environment where its servers would be, and whose they are."""
     os.environ[ROOT] = str(Path(tempfile.gettempdir()) / f"strandline-servers-{uuid.uuid4().hex[:12]}")

@@ -1,7 +1,8 @@
-"""The documents do not lie: their Python runs, and the make targets they name exist.
+"""The documents do not lie: their Python runs, their commands do, and the make targets they name exist.
 
-A Python block is skipped only if `<!-- not run: reason -->` stands on the line before it. The blocks of one file
-share a namespace, in order, as a reader would type them. What a block prints must stand in the block after it.
+A block is skipped only if `<!-- not run: reason -->` stands on the line before it. The Python blocks of one file share a
+namespace, in order, as a reader would type them. What a block prints must stand in the block after it. Commands that
+start Spark, or a server, are typed by the tests that `ELSEWHERE` names.
 """
 
 from __future__ import annotations
@@ -10,36 +11,16 @@ import contextlib
 import io
 import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-_FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
-)
-_NOT_RUN = re.compile(r"<!-- not run: \S.*-->\s*\Z")
+from tests.commands import ROOT, Block, blocks, commands, typed
 
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a document, and the line its body starts on."""
-
-    language: str
-    body: str
-    line: int
-    skipped: bool
-
-
-def blocks(text: str) -> Iterator[Block]:
-    for match in _FENCE.finditer(text):
-        before = text[: match.start()]
-        line = before.count("\n") + 2
-        yield Block(match["language"], match["body"], line, skipped=bool(_NOT_RUN.search(before)))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples" / "README.md"])
+# Documents whose commands another test types, because of what they need.
+ELSEWHERE = {"docs/kafka.md": "tests/cli/test_kafka.py", "README.md": "tests/spark/test_command_line.py"}
 
 
 def run(text: str, name: str) -> dict[str, Any]:
@@ -55,14 +36,8 @@ def run(text: str, name: str) -> dict[str, Any]:
     return namespace
 
 
-def commands(text: str) -> list[str]:
-    """The commands typed in console blocks: the lines that start with `$ `."""
-    consoles = [block.body for block in blocks(text) if block.language == "console"]
-    return [line[2:].strip() for body in consoles for line in body.splitlines() if line.startswith("$ ")]
-
-
 def unknown_targets(text: str, targets: frozenset[str]) -> set[str]:
-    words = [command.split("#")[0].split() for command in commands(text)]
+    words = [command.text.split("#")[0].split() for command in commands(text)]
     named = {word for first, *rest in words if first == "make" for word in rest if "=" not in word}
     return named - targets
 
@@ -90,6 +65,42 @@ def test_the_make_targets_that_the_document_names_exist(document: Path) -> None:
 def test_the_files_that_the_document_links_to_exist(document: Path) -> None:
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def to_type(path: Path) -> bool:
+    """Whether a document has commands to type."""
+    return in_root(path) not in ELSEWHERE and any(
+        not command.skipped for command in commands(path.read_text(encoding="utf-8"))
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", [*filter(to_type, DOCUMENTS)], ids=in_root)
+def test_the_commands_of_the_document_do_what_it_shows(document: Path, tmp_path: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert [each for each in commands(text) if each.needs_spark and not each.skipped] == []
+    assert typed(text, tmp_path) == []
+
+
+@pytest.mark.parametrize("document", ELSEWHERE)
+def test_commands_that_are_not_typed_here_are_typed_there(document: str) -> None:
+    assert Path(document).name in (ROOT / ELSEWHERE[document]).read_text(encoding="utf-8")
+
+
+def test_commands_are_typed_in_order_in_a_folder_that_they_may_leave(tmp_path: Path) -> None:
+    text = "```console\n$ mkdir a && cd a\n$ echo one > b\n$ cat b\none\n```\n"
+    assert typed(text, tmp_path) == []
+    assert (tmp_path / "a" / "b").exists()
+
+
+def test_a_command_that_fails_or_says_something_else_is_found(tmp_path: Path) -> None:
+    failing, other = typed("text\n\n```console\n$ false\n$ echo one\ntwo\n```\n", tmp_path)
+    assert failing.startswith("line 4: false ended with 1")
+    assert other == "line 5: echo one says one\n"
+
+
+def test_a_command_that_is_marked_is_not_typed(tmp_path: Path) -> None:
+    assert typed("<!-- not run: it would fail -->\n```console\n$ false\n```\n", tmp_path) == []
 
 
 def test_the_architecture_is_under_150_lines() -> None:

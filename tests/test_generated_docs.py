@@ -5,12 +5,27 @@ from __future__ import annotations
 import pytest
 
 from docs.generate import AGGREGATES, HERE, PAGES, SAMPLES, refused, require_agreement, stage_of
+from docs.pictures import PICTURES
+
+LONG = {"aggregates.md", "mistakes.md"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PAGES]
+)
+def test_the_page_says_what_is_true_now(name: str) -> None:
+    assert (HERE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs` and look at what changed"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
-def test_the_page_says_what_is_true_now(name: str) -> None:
-    assert (HERE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs` and look at what changed"
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture_shows_what_is_there_now(name: str) -> None:
+    shown = (HERE / "pictures" / name).read_text(encoding="utf-8")
+    assert shown == PICTURES[name](), "run `make docs` and look at what changed"
+
+
+def test_the_tables_of_monitoring_name_what_health_finds_every_metric_and_every_alert() -> None:
+    assert (HERE / "monitoring.md").read_text(encoding="utf-8") == PAGES["monitoring.md"](), "run `make docs`"
 
 
 def test_each_aggregate_takes_a_bigint() -> None:

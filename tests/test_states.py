@@ -75,9 +75,9 @@ def counted(window: sl.Window | None = None, *, name: str = "stage", columns: st
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "window: Tumbling.size=60000000. there, Tumbling.size=3600000000. here": {"window": sl.Tumbling("1h")},
-    "window: .* offset=1000000": {"window": sl.Tumbling("1m", offset="1s")},
-    "lateness: 60000000 there, 120000000 here": {"lateness": "2m"},
+    "window: Tumbling.size=1m. there, Tumbling.size=1h. here": {"window": sl.Tumbling("1h")},
+    "window: .* offset=1s": {"window": sl.Tumbling("1m", offset="1s")},
+    "lateness: 1m there, 2m here": {"lateness": "2m"},
     "mode: accumulating there, discarding here": {"mode": "discarding"},
     "on_time: if_any there, always here": {"on_time": "always"},
     "trigger: .*count=2.*count=3": {"trigger": sl.AfterWatermark(early=sl.AfterCount(3))},

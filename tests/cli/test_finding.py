@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from strandline.cli.failing import WrongUse
-from strandline.cli.finding import find_flow
+from strandline.cli.finding import find_flow, state_beside
 
 ONE = "import strandline as sl\nflow = sl.Flow('one')\nsame = flow\n"
 TWO = "import strandline as sl\nfirst = sl.Flow('one')\nsecond = sl.Flow('two')\n"
@@ -86,3 +86,17 @@ def test_what_is_wrong_with_a_place_is_said(tmp_path: Path, place: str, what: st
         find_flow(str(tmp_path / place))
     assert what in caught.value.what
     assert fix in caught.value.fix
+
+
+def test_flow_py_is_meant_where_no_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, ONE)
+    monkeypatch.chdir(tmp_path)
+    assert find_flow().name == "one"
+    monkeypatch.chdir(tmp_path.parent)
+    with pytest.raises(WrongUse, match=r"there is no flow.py in .*\n.*strandline init NAME"):
+        find_flow()
+
+
+def test_the_state_is_beside_the_file_under_the_name_of_its_flow(tmp_path: Path) -> None:
+    place = f"{written(tmp_path, TWO)}:second"
+    assert state_beside(place, find_flow(place)) == tmp_path / "state" / "two"

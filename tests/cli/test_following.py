@@ -76,3 +76,12 @@ def test_a_sink_that_is_behind_is_said_to_be() -> None:
 def test_the_end_of_time_is_said_in_words() -> None:
     line = tick_line(record(3, 1, watermarks={"orders": int(Instant.END_OF_TIME)}))
     assert "orders at end of time" in line
+
+
+def test_who_sees_is_given_every_record_once_also_those_of_which_nothing_is_said(tmp_path: Path) -> None:
+    storage, seen = storage_at(tmp_path), list[int]()
+    follower = Follower(storage, lambda line: None, every_tick=False, see=lambda record: seen.append(record["tick"]))
+    with follower.following(Still()):
+        for each in (record(0, 5), record(1), record(2, 7)):
+            storage.create(f"{JOURNAL}{each['tick']:012}.json", json.dumps(each).encode())
+    assert seen == [0, 1, 2]

@@ -19,8 +19,8 @@ from strandline.operations.broker import Broker
 from strandline.operations.ports import free_port
 from strandline.operations.processes import until
 from strandline.operations.topics import create
+from tests.commands import blocks
 from tests.servers import need_kafka
-from tests.test_documents import blocks
 
 pytestmark = pytest.mark.slow
 ORDERS = [{"user": "ann", "n": 1}, {"user": "bob", "n": 2}, {"user": None, "n": 3}, {"user": "ann", "n": 4}]
@@ -89,6 +89,7 @@ def test_a_broker_is_started_used_and_stopped_and_keeps_its_data(folder: Path, o
     assert "No broker runs in" in typed("tail", "orders", *here, code=1)
     assert f"answers at 127.0.0.1:{port}\n" in typed("start", *here)  # where it was
     assert [line.split()[:3] for line in typed("topics", *here).splitlines()][1:] == [["orders", "1", "4"]]
+    assert json.loads(typed("topics", "--json", *here)) == [{"topic": "orders", "partitions": 1, "messages": 4}]
     assert len(typed("tail", "orders", "--until-end", *here).splitlines()) == 4
 
 
@@ -125,7 +126,7 @@ def test_what_hinders_a_start_is_said(tmp_path: Path, kafka: str) -> None:
     assert f"Another program listens on port {port}" in typed("start", "--folder", tmp_path, "--port", port, code=1)
     assert "There is no port 70000" in typed("start", "--folder", tmp_path, "--port", 70_000, code=2)
     said = typed("start", "--folder", tmp_path, "--port", 0, code=1, JAVA_HOME="/nowhere")
-    assert "Kafka needs Java 17 or newer, and no java was found" in said
+    assert "Kafka needs Java 17 or newer, and JAVA_HOME is /nowhere, where there is no bin/java" in " ".join(said.split())
 
 
 def test_messages_are_sent_with_their_keys_and_read_where_they_are(kafka: str, topic: str, orders: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +15,7 @@ import pytest
 
 from strandline.cli.main import main
 from strandline.errors import CheckFailed
-from strandline.model.time import Instant
+from strandline.model.time import Instant, Span
 from strandline.store.manifests import Manifest, Manifests, Tick
 from strandline.store.storage import storage_at
 
@@ -87,12 +89,33 @@ def test_debug_shows_where_an_error_came_from_wherever_it_stands(folder: Path, s
 
 @pytest.mark.parametrize(
     "command",
-    [("check", "none.py"), ("run", "flow.py"), ("nothing",), ("init", "a b"), ("init", "."), ("run", "flow.py", "--state", "s", "--until", "noon"), ("run", "flow.py", "--stat", "x")],
+    [("check", "none.py"), ("nothing",), ("init", "a b"), ("init", "."), ("run", "flow.py", "--state", "s", "--until", "noon"), ("run", "flow.py", "--stat", "x")],
 )  # fmt: skip
 def test_wrong_use_has_exit_code_2(folder: Path, strandline: Types, command: tuple[str, ...]) -> None:
     answer = strandline(*command, folder=folder)
     assert answer.returncode == 2
     assert "Traceback" not in answer.stderr
+
+
+def test_flow_py_of_this_folder_is_meant_where_no_file_is_named(
+    tmp_path: Path, folder: Path, strandline: Types
+) -> None:
+    assert "The flow 'clicks' can be run." in strandline("check", folder=folder).stdout
+    (tmp_path / "empty").mkdir()
+    answer = strandline("run", folder=tmp_path / "empty")
+    assert (answer.returncode, "strandline init NAME" in answer.stderr) == (2, True)
+
+
+def test_a_port_for_metrics_that_is_taken_is_told_before_spark_starts(folder: Path, strandline: Types) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        options = ("--metrics-port", port, "--metrics-host", "127.0.0.1")
+        answer = strandline("run", "flow.py", "--state", "state", *options, folder=folder)
+    assert answer.returncode == 1
+    assert f"error: The port {port} for metrics is taken." in answer.stderr
+    assert not (folder / "state").exists()
 
 
 def test_the_package_is_a_command_too() -> None:
@@ -105,7 +128,13 @@ def test_init_makes_a_project_whose_test_passes_and_whose_flow_can_be_run(tmp_pa
     assert strandline("init", "revenue", folder=tmp_path).returncode == 0
     project = tmp_path / "revenue"
     assert len((project / "data/orders/0000.json").read_text(encoding="utf-8").splitlines()) == 501
-    assert strandline("check", "flow.py", folder=project).returncode == 0
+    assert strandline("check", folder=project).returncode == 0
+    advised = strandline("advise", "data/orders", "--time", "at", "--key", "user", "--json", folder=project)
+    assert json.loads(advised.stdout)["bound"] < Span.of("20s"), "what the flow's own bound is"
+    shown = subprocess.run(
+        [sys.executable, "show_revenue.py"], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert "strandline run --until end" in shown.stderr
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=project, capture_output=True, text=True, check=False,

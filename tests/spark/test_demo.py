@@ -17,5 +17,11 @@ def test_the_flow_that_is_killed_leaves_the_table_of_one_that_was_not() -> None:
     assert crash.show(console)
     assert isinstance(console.file, io.StringIO)
     said = console.file.getvalue()
-    assert (said.count("✓"), said.count("✗")) == (4, 1)  # the one that is crossed out is the process
-    assert "The state is at tick 5: committed. The table is at tick 4: it misses rows." in said
+    assert (said.count("✓"), said.count("✗")) == (5, 1)  # the one that is crossed out is the process
+    assert "The state is at tick 5: committed. The tables are at tick 4: they miss 2,4" in said
+    for timing in ("early", "on time", "late", "taken back"):
+        assert timing in said
+    _, made, once, twice, missing, counted, _ = next(
+        line for line in said.splitlines() if line.startswith("  all ")
+    ).split()
+    assert (made, once, twice, missing) == (counted, counted, "0", "0")

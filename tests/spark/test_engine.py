@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +84,15 @@ def test_the_journal_says_what_a_tick_was_busy_with(plain: Any) -> None:
         assert took["make"] + took["commit"] + took["publish"] <= took["latency"] + 1_000_000
         assert min(took[part] for part in ("idle", "read", "step", "waited", "commit", "publish")) >= 0
         assert each["partitions"]["events"]["0"]["lag"] > 0
+        assert sum(count for _, count in each["lags"]["events"]["0"]) == each["rows"]["events"]["0"]
         assert each["rejected"] == {"events": {}}
         assert each["behind"]["events"].get("0", 0) >= each["books"]["per_key"]["late"]
     assert sum(each["behind"]["events"].get("0", 0) for each in found) < ROWS / 10
+    assert all(
+        (each["interval"], each["endless"]) == (1_000_000, []) and each["bounds"]["events"] > 0 for each in found
+    )
+    shown = sum((Counter(each["panes"]["per_key"]) for each in found), Counter())
+    assert shown == Counter(row["pane_timing"] for row in memories["panes"].rows)
     hottest = [hot for each in found for hot in each["hottest"]["per_key"]]
     assert {hot["key"] for hot in hottest} <= {row["key"] for row in memories["panes"].rows}
     assert all(0 < hot["share"] < 1 for hot in hottest)

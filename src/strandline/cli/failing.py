@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from typing import Final
 
@@ -10,13 +11,41 @@ from rich.text import Text
 
 from strandline.errors import CheckFailed, DescriptionError, StrandlineError
 
+DONE: Final = 0
 FAILED: Final = 1
 WRONG_USE: Final = 2
 CHECK_FAILED: Final = 3
+UNHEALTHY: Final = 4
+INTERRUPTED: Final = 130
+
+EXIT_CODES: Final = {
+    DONE: "Done. A run that was stopped with Ctrl-C, and ended the tick that it was making, is done too.",
+    FAILED: "It failed, and can be tried again when the cause is mended; or what was asked for is not so (`doctor`, `kafka status`).",
+    WRONG_USE: "Wrong use: of the command line, of a file, of a description in it. Tried again it would fail again.",
+    CHECK_FAILED: "The flow is refused: `check` says everything that is wrong with it.",
+    UNHEALTHY: "The flow is unhealthy: `status --health` says what is wrong, why, and what to do.",
+    INTERRUPTED: "Interrupted with Ctrl-C before it was done.",
+}
 
 
 class WrongUse(StrandlineError):
     """A command that cannot be carried out as it was given."""
+
+
+def not_understood(error: Exception) -> WrongUse | None:
+    """A line that the parser of command lines does not understand, as an error like all others; None if it is another.
+
+    Whoever names a group of commands alone is shown what there is in it.
+    """
+    say, context = getattr(error, "format_message", None), getattr(error, "ctx", None)
+    if say is None:
+        return None
+    command = "strandline" if context is None else context.command_path
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return WrongUse(f"{command} needs to be told what to do.", fix=f"{command} --help says what there is.")
+    first, *rest = str(say()).strip().splitlines()
+    what = " ".join([first.strip(), *(line.strip() for line in rest)])
+    return WrongUse(what if what.endswith((".", "?")) else f"{what}.", fix=f"{command} --help says what there is.")
 
 
 def exit_code(error: BaseException) -> int:
@@ -34,6 +63,9 @@ def tell(error: BaseException, console: Console) -> None:
     """Say what is wrong and what to do; of an error that is not ours, its kind and where it came from."""
     if isinstance(error, StrandlineError):
         what, fix = error.what, error.fix
+    elif isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        where = f" {error.filename}" if error.filename else " what was said"
+        what, fix = f"There is no room for{where}: {error.strerror}.", "Make room on the disk, or write it elsewhere."
     else:
         what = f"{type(error).__name__}: {error}"
         fix = f"It came from {_place(error)}; say --debug to see all of it."

@@ -1,20 +1,27 @@
-"""Find the flow that a command is about: FILE, or FILE:NAME where a file has several."""
+"""Find the flow that a command is about: FILE, or FILE:NAME where a file has several; flow.py if nothing is said."""
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import os
 import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from strandline.cli.failing import WrongUse
 from strandline.errors import StrandlineError, did_you_mean
-from strandline.model.flow import Flow
+from strandline.model.flow import BEING_READ, Flow
+
+MEND: Final = "Mend that line; --debug shows how it came there."
+
+DEFAULT: Final = "flow.py"
+"""The file that is meant where none is named: what `strandline init` makes."""
 
 
-def find_flow(place: str) -> Flow:
+def find_flow(place: str | None = None) -> Flow:
     """The flow in a file; WrongUse says what is wrong with the file, and where in it."""
     path, name = _split(place)
     module = _load(path)
@@ -31,7 +38,20 @@ def find_flow(place: str) -> Flow:
     )
 
 
-def _split(place: str) -> tuple[Path, str | None]:
+def state_beside(place: str | None, flow: Flow) -> Path:
+    """Where a flow's state is if nothing is said: `state/NAME` beside its file, so that flows of one folder share none."""
+    path, _ = _split(place)
+    return path.resolve().parent / "state" / flow.name
+
+
+def _split(place: str | None) -> tuple[Path, str | None]:
+    if place is None:
+        if not Path(DEFAULT).is_file():
+            raise WrongUse(
+                f"No file is named, and there is no {DEFAULT} in {Path.cwd()}.",
+                fix="Name the file that makes the flow, go to its folder, or make a project: strandline init NAME.",
+            )
+        place = DEFAULT
     path, name = Path(place), None
     if not path.exists() and ":" in place:
         front, _, back = place.rpartition(":")
@@ -60,11 +80,13 @@ def _load(path: Path) -> ModuleType:
     assert spec.loader is not None, "a .py file has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    reading = BEING_READ.set(True)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise _at_fault(error, path) from error
     finally:
+        BEING_READ.reset(reading)
         # Functions and classes of a module that nobody can import travel to workers by value.
         del sys.modules[name]
     return module
@@ -75,6 +97,8 @@ def _at_fault(error: BaseException, path: Path) -> WrongUse:
         return WrongUse(f"{path}, line {error.lineno}: {error.msg}.", fix="Mend that line.")
     own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
     where = f"{path}, line {own[-1].lineno}: {own[-1].line}" if own else str(path)
+    beside = _beside(error, path)
+    where += f"\n{beside.filename}, line {beside.lineno}: {beside.line}" if beside else ""
     if isinstance(error, SystemExit):
         return WrongUse(
             f"{where}\nThe file ends the program.",
@@ -82,7 +106,25 @@ def _at_fault(error: BaseException, path: Path) -> WrongUse:
         )
     if isinstance(error, StrandlineError):
         return WrongUse(f"{where}\n{error.what}", fix=error.fix)
-    return WrongUse(f"{where}\n{type(error).__name__}: {error}", fix="Mend that line; --debug shows how it came there.")
+    return WrongUse(f"{where}\n{type(error).__name__}: {error}", fix=_nearest(error) or MEND)
+
+
+def _beside(error: BaseException, path: Path) -> traceback.FrameSummary | None:
+    """The last call in another file of the user's: one that lies where the flow's file does, and is none of a library's."""
+    folder = path.resolve().parent
+    calls = traceback.extract_tb(error.__traceback__)
+    there = [(call, Path(call.filename)) for call in calls if "site-packages" not in call.filename]
+    beside = [call for call, file in there if file.is_file() and folder in file.resolve().parents]
+    return beside[-1] if beside and Path(beside[-1].filename).resolve() != path.resolve() else None
+
+
+def _nearest(error: BaseException) -> str:
+    """What may have been meant by a name that is not there."""
+    name, there = getattr(error, "name", None), getattr(error, "obj", None)
+    if not isinstance(error, AttributeError) or not name:
+        return ""
+    near = difflib.get_close_matches(name, [each for each in dir(there) if not each.startswith("_")], n=1)
+    return did_you_mean(name, near) if near else ""
 
 
 def _flows(module: ModuleType) -> dict[str, Flow]:

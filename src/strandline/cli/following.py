@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from strandline.errors import StrandlineError
 from strandline.model.time import Instant, Span
@@ -14,6 +14,10 @@ from strandline.store.manifests import Manifest, Manifests
 from strandline.store.storage import Storage
 
 LOOK_EVERY: Final = 0.3  # seconds
+
+
+See: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""What else is told of each record: the metrics."""
 
 
 class Followed(Protocol):
@@ -25,10 +29,17 @@ class Followed(Protocol):
 
 
 class Follower:
-    """Prints what the journal says of each tick, once, in order."""
+    """Prints what the journal says of each tick, once, in order. `told` and `looked` are what another way to show it changes."""
 
-    def __init__(self, storage: Storage, say: Callable[[str], None], *, every_tick: bool) -> None:
-        self.storage, self.say, self.every_tick = storage, say, every_tick
+    def __init__(
+        self,
+        storage: Storage,
+        say: Callable[[str], None],
+        *,
+        every_tick: bool,
+        see: See | None = None,
+    ) -> None:
+        self.storage, self.say, self.every_tick, self.see = storage, say, every_tick, see
         head = Manifests(storage).head()
         self.next = 0 if head is None else head.number + 1
         self.amiss = ""  # the last that was said of the journal itself
@@ -48,12 +59,21 @@ class Follower:
             thread.join()
             self._look()
 
+    def told(self, record: Mapping[str, Any]) -> None:
+        """Tell of a tick."""
+        if self.every_tick or _happened(record):
+            self.say(tick_line(record))
+
+    def looked(self) -> None:
+        """What is done each time that was looked for news."""
+
     def _follow(self, run: Followed, over: threading.Event) -> None:
         while not over.wait(LOOK_EVERY):
             head = run.head
             # The journal is listed only when there is news: in an object store that costs.
             if head is not None and head.number >= self.next:
                 self._look()
+            self.looked()
 
     def _look(self) -> None:
         """Whatever is wrong with the journal is no failure of the run, and hides none."""
@@ -69,15 +89,16 @@ class Follower:
             self.next = record["tick"] + 1
             self.ticks += 1
             self.rows += _rows(record)
-            if self.every_tick or _happened(record):
-                self.say(tick_line(record))
+            if self.see is not None:
+                self.see(record)
+            self.told(record)
 
 
 def tick_line(record: Mapping[str, Any]) -> str:
     """What a tick did, in one line.
 
     >>> print(tick_line({"tick": 5, "now": 1767268800000000, "books": {"orders": {"rows": 2500, "late": 0, "rejected": 1}},
-    ...     "rows": {"orders": {"0": 2499}}, "panes": {"totals": 31}, "sinks": {"table": {"rows": 17, "pending": 0}},
+    ...     "rows": {"orders": {"0": 2499}}, "panes": {"totals": {"early": 9, "on_time": 22}}, "sinks": {"table": {"rows": 17, "pending": 0}},
     ...     "watermarks": {"orders": 1767268790000000, "totals": 0}, "took": {"make": 450000, "commit": 10000}}))
     2026-01-01T12:00:00Z tick 5: 2,500 rows (1 rejected), 31 panes, 17 to table, orders at 2026-01-01T11:59:50Z, 460ms
     """
@@ -86,7 +107,7 @@ def tick_line(record: Mapping[str, Any]) -> str:
         f"{count:,} {word}" for word in ("late", "rejected") if (count := sum(each.get(word, 0) for each in books))
     ]
     parts = [f"{_rows(record):,} rows" + (f" ({', '.join(aside)})" if aside else "")]
-    parts += [f"{shown:,} panes" for shown in [sum(record.get("panes", {}).values())] if shown]
+    parts += [f"{shown:,} panes" for shown in [_panes(record)] if shown]
     for name, sink in record.get("sinks", {}).items():
         behind = f" ({sink['pending']} ticks behind)" if sink.get("pending") else ""
         parts += [f"{sink['rows']:,} to {name}{behind}"] if sink["rows"] or behind else []
@@ -112,6 +133,10 @@ def _rows(record: Mapping[str, Any]) -> int:
     return sum(books[name]["rows"] for name in sources if name in books)
 
 
+def _panes(record: Mapping[str, Any]) -> int:
+    return sum(count for stage in record.get("panes", {}).values() for count in stage.values())
+
+
 def _happened(record: Mapping[str, Any]) -> bool:
     delivered = any(sink["rows"] for sink in record.get("sinks", {}).values())
-    return bool(_rows(record) or any(record.get("panes", {}).values()) or delivered or record.get("finished"))
+    return bool(_rows(record) or _panes(record) or delivered or record.get("finished"))

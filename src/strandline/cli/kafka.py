@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import IO, Annotated, Final, Literal
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from typer import Argument, Exit, Option, Typer
 
+from strandline.cli.answers import AsJson, show_json, show_table
 from strandline.cli.failing import FAILED, WrongUse
 from strandline.clients.kafka import Cluster
 from strandline.errors import RunError
@@ -86,16 +86,24 @@ def stop(folder: Folder = None) -> None:
 
 
 @app.command()
-def status(folder: Folder = None) -> None:
+def status(folder: Folder = None, as_json: AsJson = False) -> None:
     """Say whether the broker runs. Exit code 1 if it does not, or does not answer."""
     place = _place(folder)
-    if not (place / "broker.json").exists() or not Broker.at(place).runs:
+    broker = Broker.at(place) if (place / "broker.json").exists() else None
+    if broker is not None and not broker.runs:
+        broker = None
+    answers = broker is not None and broker.answers
+    if as_json:
+        at = {} if broker is None else {"address": broker.address, "process": broker.process.pid}
+        show_json({"runs": broker is not None, "answers": answers, "folder": str(place), "version": KAFKA, **at})
+    elif broker is None:
         out.print(Text(f"No broker runs in {place}."), soft_wrap=True)
-        raise Exit(FAILED)
-    broker = Broker.at(place)
-    word = "answers" if broker.answers else "runs, and does not answer,"
-    out.print(Text(f"Kafka {KAFKA} {word} at {broker.address}: process {broker.process.pid}, {place}"), soft_wrap=True)
-    if not broker.answers:
+    else:
+        word = "answers" if answers else "runs, and does not answer,"
+        out.print(
+            Text(f"Kafka {KAFKA} {word} at {broker.address}: process {broker.process.pid}, {place}"), soft_wrap=True
+        )
+    if not answers:
         raise Exit(FAILED)
 
 
@@ -106,6 +114,7 @@ def topics(
     delete: Annotated[str | None, Option(metavar="TOPIC", help="Delete this topic with all that is in it.")] = None,
     servers: Servers = None,
     folder: Folder = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the topics with their partitions and messages; or make one, or delete one."""
     cluster = _cluster(servers, folder)
@@ -116,7 +125,7 @@ def topics(
         topic_list.delete(cluster, delete)
         out.print(Text(f"The topic {delete!r} is deleted."))
     if create is None and delete is None:
-        _list(cluster)
+        _list(cluster, as_json=as_json)
 
 
 @app.command()
@@ -212,17 +221,15 @@ def _stay(broker: Broker) -> None:
     raise RunError("The broker has ended.", fix=f"Its log may say why: {broker.log}.")
 
 
-def _list(cluster: Cluster) -> None:
+def _list(cluster: Cluster, *, as_json: bool) -> None:
     found = topic_list.topics(cluster)
-    if not found:
+    if as_json:
+        show_json([{"topic": each.name, "partitions": each.partitions, "messages": each.messages} for each in found])
+    elif not found:
         out.print("There are no topics. Make one: strandline kafka topics --create orders --partitions 4")
-        return
-    table = Table("topic", box=None, pad_edge=False)
-    for heading in ("partitions", "messages, at most"):
-        table.add_column(heading, justify="right")
-    for each in found:
-        table.add_row(Text(each.name), f"{each.partitions:,}", f"{each.messages:,}")
-    out.print(table)
+    else:
+        titles = ("topic", "partitions", "messages, at most")
+        show_table(out, titles, [(each.name, each.partitions, each.messages) for each in found])
 
 
 @contextmanager

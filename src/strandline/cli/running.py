@@ -1,4 +1,4 @@
-"""`strandline run`: run a flow, with a plain line for each tick on stderr."""
+"""`strandline run`: run a flow; on stderr a live panel where that is a terminal, else a plain line for each tick."""
 
 from __future__ import annotations
 
@@ -6,29 +6,58 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from strandline.cli.completing import flow_files, savepoint_names, state_folders
 from strandline.cli.failing import WrongUse
-from strandline.cli.finding import find_flow
+from strandline.cli.finding import find_flow, state_beside
 from strandline.cli.following import Follower
+from strandline.cli.live import LivePanel, can_be_drawn
 from strandline.errors import StrandlineError
+from strandline.model.flow import Flow
+from strandline.model.nodes import SourceNode, Stateful
+from strandline.model.time import Span
+from strandline.operations.metrics import Endpoint, Metrics
+from strandline.spark.clock import now
 from strandline.store.storage import storage_at
 
-Place = Annotated[str, Argument(metavar="FILE[:FLOW]", help="The Python file that makes the flow.", show_default=False)]
-State = Annotated[str, Option(help="Where the flow's state is: a folder, or s3://, gs://, az://.", show_default=False)]
+Place = Annotated[
+    str | None,
+    Argument(
+        metavar="FILE[:FLOW]",
+        help="The Python file that makes the flow.",
+        show_default="flow.py",
+        autocompletion=flow_files,
+    ),
+]
+State = Annotated[
+    str,
+    Option(
+        help="Where the flow's state is: a folder, or s3://, gs://, az://.",
+        show_default=False,
+        autocompletion=state_folders,
+    ),
+]
 
 
 def run(
-    place: Place,
-    state: State,
+    place: Place = None,
+    state: Annotated[
+        str | None,
+        Option(
+            help="Where the flow's state is: a folder, or s3://, gs://, az://.", show_default="state/FLOW beside FILE"
+        ),
+    ] = None,
     until: Annotated[str, Option(help="forever; caught_up: stop when all is read; end: batch.")] = "forever",
     batch_interval: Annotated[str, Option(help="The least time from tick to tick.")] = "1s",
-    from_savepoint: Annotated[str | None, Option(help="Go back to this savepoint first.")] = None,
+    from_savepoint: Annotated[
+        str | None, Option(help="Go back to this savepoint first.", autocompletion=savepoint_names)
+    ] = None,
     max_rows_per_tick: Annotated[int | None, Option(help="Of each source; otherwise it adapts itself.")] = None,
     max_bytes_per_tick: Annotated[int | None, Option(help="Of each source.", show_default="no limit")] = None,
     retain: Annotated[int, Option(help="How many of the last ticks are kept, to make savepoints of.")] = 10,
@@ -40,6 +69,12 @@ def run(
     every_tick: Annotated[
         bool, Option("--every-tick", help="A line also for ticks in which nothing happened.")
     ] = False,
+    plain: Annotated[bool, Option("--plain", help="Lines in place of the live panel.")] = False,
+    metrics_port: Annotated[
+        int | None,
+        Option(min=0, max=65535, help="Serve metrics for Prometheus there; 0: a free port.", show_default=False),
+    ] = None,
+    metrics_host: Annotated[str, Option(help="The address at which metrics are served.")] = "0.0.0.0",
     spark_log: Annotated[Path | None, Option(help="Where what Spark says goes.", show_default="a new file")] = None,
 ) -> None:
     """Run a flow from where its state says it is. Ctrl-C ends the tick that is being made, then the run."""
@@ -48,17 +83,28 @@ def run(
         raise WrongUse(f"The flow {flow.name!r} is only a description.", fix="Make it with sl.Flow(...).")
     if find_spec("pyspark") is None:
         raise WrongUse("Spark is not installed.", fix="pip install 'strandline[spark]'")
-    storage = storage_at(state)
-    with _spark_log(spark_log) as (log, err):
+    where = state_beside(place, flow) if state is None else state
+    storage = storage_at(where)
+    with _spark_log(spark_log) as (log, err), ExitStack() as ends:
 
         def say(line: str) -> None:
             print(line, file=err, flush=True)
 
-        follower = Follower(storage, say, every_tick=every_tick)
+        metrics = _metrics(flow, batch_interval, metrics_port, metrics_host)
+        see = None if metrics is None else metrics[0].observe
+        if metrics is not None:
+            ends.enter_context(metrics[1])
+            say(f"metrics: http://localhost:{metrics[1].port}/metrics")
+        drawn = not (plain or every_tick) and can_be_drawn(err)
+        follower = (
+            LivePanel(storage, err, now, see=see) if drawn else Follower(storage, say, every_tick=every_tick, see=see)
+        )
+        if state is None:
+            say(f"no --state is given: {os.path.relpath(where)}, beside the flow, is taken")
         say(f"flow {flow.name!r}, state {storage.url}, starting Spark (its log: {log})")
         try:
             running = flow.run(
-                state=state, until=until, batch_interval=batch_interval, from_savepoint=from_savepoint,
+                state=where, until=until, batch_interval=batch_interval, from_savepoint=from_savepoint,
                 max_rows_per_tick=max_rows_per_tick, max_bytes_per_tick=max_bytes_per_tick, retain=retain, restarts=restarts, drop=drop or (), acknowledged=acknowledge,
                 wait=False,
             )  # fmt: skip
@@ -72,6 +118,15 @@ def run(
             say(f"what Spark said is in {log}")
             raise
         say(_ended(running, follower))
+
+
+def _metrics(flow: Flow, interval: str, port: int | None, host: str) -> tuple[Metrics, Endpoint] | None:
+    """The metrics of a run and where they are served, if they are wanted."""
+    if port is None:
+        return None
+    nodes = [node.name for node in flow.nodes if isinstance(node, SourceNode | Stateful)]
+    metrics = Metrics(flow.name, interval=Span.of(interval), nodes=nodes)
+    return metrics, Endpoint(metrics.registry, host=host, port=port)
 
 
 def _ended(run: Any, follower: Follower) -> str:
@@ -102,7 +157,11 @@ def _spark_log(wanted: Path | None) -> Iterator[tuple[Path, Any]]:
     seen = os.dup(2)
     os.dup2(log.fileno(), 2)
     try:
-        with os.fdopen(os.dup(seen), "w", encoding="utf-8", errors="replace") as err:
+        with (
+            os.fdopen(os.dup(seen), "w", encoding="utf-8", errors="replace") as err,
+            os.fdopen(os.dup(log.fileno()), "a", encoding="utf-8", errors="replace", buffering=1) as told,
+            redirect_stderr(told),
+        ):
             yield wanted, err
     finally:
         sys.stderr.flush()

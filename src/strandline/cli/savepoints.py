@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option, Typer
 
+from strandline.cli.answers import AsJson, show_json, show_table
+from strandline.cli.completing import savepoint_names
 from strandline.cli.running import State
 from strandline.errors import StateError
 from strandline.store import savepoints
-from strandline.store.manifests import Manifests
+from strandline.store.manifests import Manifest, Manifests
 from strandline.store.storage import storage_at
 
 app = Typer(no_args_is_help=True, help="Keep a tick of a flow under a name; go back to it, or fork it.")
 Name = Annotated[str, Argument(help="The savepoint's name.", show_default=False)]
+Known = Annotated[str, Argument(help="The savepoint's name.", show_default=False, autocompletion=savepoint_names)]
 out = Console(highlight=False)
 
 
@@ -30,32 +32,39 @@ def take(
 
 
 @app.command(name="list")
-def list_(state: State) -> None:
+def list_(state: State, as_json: AsJson = False) -> None:
     """List what is kept."""
     storage = storage_at(state)
     found = savepoints.savepoints(storage)
     if not found and Manifests(storage).head() is None:
         raise StateError(f"There is no state in {storage.url}.", fix="Give the folder that the flow was run with.")
-    if not found:
+    rows = [
+        (each.name, each.manifest.flow, each.manifest.number, each.manifest.tick.now.text, _rows(each.manifest))
+        for each in found
+    ]
+    columns = ("name", "flow", "tick", "time of the tick", "rows of state")
+    if as_json:
+        names = ("name", "flow", "tick", "time", "rows")
+        show_json([dict(zip(names, row, strict=True)) for row in rows])
+    elif rows:
+        show_table(out, columns, rows)
+    else:
         out.print("There are no savepoints.")
-        return
-    table = Table("name", "flow", "tick", "time of the tick", "rows of state", box=None, pad_edge=False)
-    for each in found:
-        rows = sum(stage.rows for stage in each.manifest.stages.values())
-        cells = (each.name, each.manifest.flow, str(each.manifest.number), each.manifest.tick.now.text, f"{rows:,}")
-        table.add_row(*(Text(cell) for cell in cells))
-    out.print(table)
+
+
+def _rows(manifest: Manifest) -> int:
+    return sum(stage.rows for stage in manifest.stages.values())
 
 
 @app.command()
-def drop(name: Name, state: State) -> None:
+def drop(name: Known, state: State) -> None:
     """Forget a savepoint; the files that only it needs are removed by the flow's next clean-up."""
     savepoints.drop(storage_at(state), name)
     out.print(Text(f"The savepoint {name!r} is dropped."))
 
 
 @app.command()
-def restore(name: Name, state: State) -> None:
+def restore(name: Known, state: State) -> None:
     """Go back to a savepoint. Stop the flow first: a run that goes on meanwhile ends with an error."""
     first = savepoints.restore(storage_at(state), name)
     out.print(Text(f"The next run goes on from the savepoint {name!r}, as tick {first.number + 1}."))
@@ -64,7 +73,7 @@ def restore(name: Name, state: State) -> None:
 
 @app.command()
 def fork(
-    name: Name,
+    name: Known,
     state: State,
     into: Annotated[str, Option(help="A folder without state.", show_default=False)],
     flow: Annotated[str | None, Option(help="The fork's flow, if it has another name.")] = None,

@@ -1,8 +1,9 @@
-"""`strandline init`: a small project that runs: a flow, data for it, and its test."""
+"""`strandline init`: a small project that runs: a flow, data for it, its test, and a README."""
 
 from __future__ import annotations
 
 import runpy
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Final
@@ -31,10 +32,11 @@ def init(name: Annotated[str, Argument(help="The folder to make; also the flow's
             (folder / template.name.removesuffix(ENDING)).write_text(text, encoding="utf-8")
     runpy.run_path(str(folder / "make_orders.py"), run_name="__main__")
     out = Console(highlight=False)
-    out.print(Text(f"Made {folder}: a flow, orders for it, and its test. Next:"))
+    out.print(Text(f"Made {folder}: a flow, orders for it, its test, and a README. Next:"))
     for command in (
-        f"cd {folder}",
-        "strandline explain flow.py",
-        "strandline run flow.py --state state --until caught_up",
+        f"cd {shlex.quote(str(folder))}",
+        "strandline explain",
+        "strandline run --until end",
+        "python show_revenue.py",
     ):
         out.print(Text(f"  {command}"), soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from strandline.demo.shops import database_of, state_of
+from strandline.demo.shops import database_of, made, state_of
 from strandline.sinks.reading import read_files
 from strandline.store.journal import records
 from strandline.store.manifests import Manifests
@@ -23,6 +23,15 @@ STORY: Final = (
     " SELECT shop, window_start FROM changes GROUP BY shop, window_start"
     " HAVING count(DISTINCT pane_timing) = 3 ORDER BY count(*), shop, window_start LIMIT 1) ORDER BY rowid"
 )
+EACH_ORDER: Final = """\
+SELECT shop, count(*) AS made, sum(found = 1) AS once,
+       sum(found > 1) AS twice, sum(found = 0) AS missing
+FROM (SELECT made.n, made.shop, count(orders.n) AS found
+      FROM made LEFT JOIN orders USING (n) GROUP BY made.n)
+GROUP BY shop"""
+"""Each order of the generator's list, looked up in the table of orders that the sink has."""
+
+IN_WINDOWS: Final = "SELECT shop, sum(orders) AS counted, sum(cents) AS cents FROM takings GROUP BY shop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,29 @@ class Results:
     def rejected(self) -> int:
         """How many lines could not be read."""
         return read_files(self.folder / "rejected").height
+
+    def known(self) -> int:
+        """How many orders the state knows: those of all ticks that are committed, whether or not sinks have them."""
+        head, told = Manifests(storage_at(state_of(self.folder))).head(), self.ticks(since=0)
+        books = [record["books"] for record in told]
+        if head is not None and head.number >= len(told):  # its record is written when sinks have it
+            books.append(head.journal["books"])
+        return sum(each["orders"]["kept"] for each in books)
+
+    def stored(self) -> int:
+        """How many orders the sink's table of orders has."""
+        return int(self._asked("SELECT count(*) AS rows FROM orders")["rows"][0])
+
+    def count(self) -> pl.DataFrame:
+        """For each shop: how many orders were made, are stored once, twice and not at all, and are counted in windows."""
+        orders = made()
+        with closing(sqlite3.connect(database_of(self.folder))) as database:
+            database.execute("CREATE TEMP TABLE made (n INTEGER PRIMARY KEY, shop TEXT)")
+            database.executemany("INSERT INTO made VALUES (?, ?)", orders.select("n", "shop").iter_rows())
+            asked = f"SELECT * FROM ({EACH_ORDER}) LEFT JOIN ({IN_WINDOWS}) USING (shop) ORDER BY shop"
+            answer = database.execute(asked)
+            names = [column[0] for column in answer.description]
+            return pl.DataFrame(answer.fetchall(), schema=names, orient="row")
 
     def _asked(self, question: str) -> pl.DataFrame:
         with closing(sqlite3.connect(database_of(self.folder))) as database:

@@ -26,10 +26,10 @@ CENTS: Final = "cast(value * 100 as bigint)"
 def make_flow(folder: Path) -> tuple[sl.Flow, sl.Stage]:
     """The flow, and its one stage."""
     flow = sl.Flow("shops")
-    orders = flow.source("orders", ORDERS, time="at", watermark=sl.Bounded("10s"))
+    made = flow.source("orders", ORDERS, time="at", watermark=sl.Bounded("10s"))
+    orders = made.select("n", "key as shop", f"{CENTS} as cents", "at")
     takings = (
-        orders.select("key as shop", f"{CENTS} as cents", "at")
-        .key_by("shop")
+        orders.key_by("shop")
         .window(
             sl.Tumbling("1m"),
             trigger=sl.AfterWatermark(early=sl.AfterCount(300), late=sl.AfterCount(1)),
@@ -41,7 +41,8 @@ def make_flow(folder: Path) -> tuple[sl.Flow, sl.Stage]:
     results = sl.Database(database_url(folder))
     takings.sink("table", results.write("takings"), rows="upsert")
     takings.sink("changes", results.write("changes"), rows="changelog")
-    orders.rejected.sink("rejected", sl.Files(folder / "rejected").write(format="json"))
+    orders.sink("orders", results.write("orders"), rows="append")
+    made.rejected.sink("rejected", sl.Files(folder / "rejected").write(format="json"))
     return flow, takings
 
 
@@ -60,14 +61,17 @@ def state_of(folder: Path) -> Path:
     return folder / "state"
 
 
-def undisturbed() -> pl.DataFrame:
-    """What the table should hold in the end: one group_by over all the orders, without streams, time or Spark."""
+def made() -> pl.DataFrame:
+    """The generator's own list: each order that can be read, with its number, without streams, time or Spark."""
     reader = ORDERS.reader()
     end = reader.latest(reader.first(), Limit(rows=ROWS))
     orders = pl.concat(piece.rows for part in reader.parts(reader.first(), end, 1) for piece in reader.read(part))
-    minutes = orders.select(
-        shop="key", window_start=pl.col("at").dt.truncate("1m"), cents=(pl.col("value") * 100).cast(pl.Int64)
-    )
+    return orders.select("n", "at", shop="key", cents=(pl.col("value") * 100).cast(pl.Int64))
+
+
+def undisturbed() -> pl.DataFrame:
+    """What the table should hold in the end: one group_by over all the orders."""
+    minutes = made().select("shop", "cents", window_start=pl.col("at").dt.truncate("1m"))
     totals = minutes.group_by("shop", "window_start").agg(orders=pl.len().cast(pl.Int64), cents=pl.sum("cents"))
     return totals.sort("shop", "window_start")
 

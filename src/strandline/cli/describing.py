@@ -1,0 +1,68 @@
+"""`strandline graph` and `strandline explain`: a flow drawn, and said in words. Neither needs Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer import Option
+
+from strandline.cli.failing import WrongUse
+from strandline.cli.finding import find_flow
+from strandline.cli.running import Place
+from strandline.model.drawing.diagram import Diagram
+from strandline.model.graph import graph as tree
+from strandline.model.sizes import KEYS, RATE
+
+AsJson = Annotated[bool, Option("--json", help="As JSON, for a program.")]
+_out = Console(highlight=False)
+
+
+def graph(
+    place: Place = None,
+    svg: Annotated[Path | None, Option(help="Write a picture into this file instead.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a flow: its sources, stages with their four questions, and sinks."""
+    flow = find_flow(place)
+    if as_json:
+        typer.echo(json.dumps(Diagram.of(flow).to_json(), indent=2))
+    if svg is not None:
+        _write(svg, flow.svg())
+        if not as_json:
+            typer.echo(f"wrote {svg}")
+    if svg is None and not as_json:
+        _out.print(Text(tree(flow, width=_out.width)), soft_wrap=True)
+
+
+def explain(
+    place: Place = None,
+    rate: Annotated[int, Option(help="Events a second from each source, for the size of the state.")] = RATE,
+    keys: Annotated[int, Option(help="Keys that are active, for the size of the state.")] = KEYS,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a flow means: what comes when, in an example too, what can be lost, what is kept, and what is promised."""
+    from strandline.operations.explaining import explain as in_words  # it brings the kernel, which others do not need
+    from strandline.operations.explaining import explained
+
+    flow = find_flow(place)
+    if as_json:
+        typer.echo(json.dumps(explained(flow, rate=rate, keys=keys), indent=2))
+        return
+    for text in (
+        tree(flow, answers=False),
+        "",
+        in_words(flow, rate=rate, keys=keys, width=_out.width if _out.is_terminal else None),
+    ):
+        _out.print(Text(text), soft_wrap=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WrongUse(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from error

@@ -1,0 +1,83 @@
+"""`strandline graph` and `strandline explain`, as a user types them: in a terminal, into a pipe, and for a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli.test_main import FLOW, Types, folder, strandline
+
+__all__ = ["folder", "strandline"]
+
+
+def test_a_flow_is_drawn_with_its_four_questions(folder: Path, strandline: Types) -> None:
+    drawn = strandline("graph", "flow.py", folder=folder)
+    assert drawn.returncode == 0
+    assert "└─ stage 'counts'" in drawn.stdout
+    assert "where: windows of 1m, one after the other" in drawn.stdout
+
+
+def test_a_picture_is_written_and_a_file_that_cannot_be_is_said(folder: Path, strandline: Types) -> None:
+    assert strandline("graph", "flow.py", "--svg", "flow.svg", folder=folder).stdout == "wrote flow.svg\n"
+    assert ET.parse(folder / "flow.svg").getroot().tag.endswith("svg")
+    refused = strandline("graph", "flow.py", "--svg", "none/flow.svg", folder=folder)
+    assert (refused.returncode, "cannot be written" in refused.stderr) == (2, True)
+
+
+def test_a_program_gets_json(folder: Path, strandline: Types) -> None:
+    told = json.loads(strandline("graph", "flow.py", "--json", folder=folder).stdout)
+    assert [node["kind"] for node in told["nodes"]] == ["source", "stage", "sink"]
+    said = json.loads(strandline("explain", "flow.py", "--keys", "7", "--json", folder=folder).stdout)
+    stage = next(section for section in said["sections"] if section["kind"] == "stage")
+    assert (said["keys"], stage["state"]["rows"]) == (7, 7)
+    assert stage["state"]["bytes_per_row"] > 0
+    assert any(step["shown"] for step in stage["example"]["steps"])
+
+
+def test_explain_says_delay_and_size_and_plays_an_example(folder: Path, strandline: Types) -> None:
+    said = strandline("explain", "flow.py", "--rate", "100", "--keys", "5", folder=folder).stdout
+    assert "Size:  at most 5 rows" in said
+    assert "Delay: On time: once an event comes" in said
+    assert "+ on time: 12:00:00–12:01:00 n=3" in said
+    assert "Sizes are for 100 events a second from each source and 5 keys" in said
+
+
+@pytest.mark.parametrize("command", [("explain", "flow.py", "--rate", "0"), ("graph", "none.py")])
+def test_wrong_use_is_said(folder: Path, strandline: Types, command: tuple[str, ...]) -> None:
+    answer = strandline(*command, folder=folder)
+    assert (answer.returncode, "fix:" in answer.stderr, "Traceback" in answer.stderr) == (2, True, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["graph", "explain"])
+def test_in_a_narrow_terminal_no_sentence_is_cut(tmp_path: Path, command: str) -> None:
+    (tmp_path / "flow.py").write_text(FLOW.format(key="user"), encoding="utf-8")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "72", "LINES": "40", "TERM": "xterm"}
+    typed = subprocess.Popen(
+        [sys.executable, "-m", "strandline", command, "flow.py"],
+        cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the terminal is closed
+            break
+        if not part:
+            break
+        said += part
+    os.close(ours)
+    assert typed.wait() == 0, said.decode()
+    drawing = ("●", "─", "+ ", "→")
+    sentences = [line for line in said.decode().splitlines() if not any(mark in line for mark in drawing)]
+    assert any("windows of 1m" in line for line in sentences)
+    assert max(len(line) for line in sentences) <= 72
