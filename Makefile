@@ -42,7 +42,7 @@ prove = { echo "\# make $@, $$(date -u +%F), $$(git rev-parse --short HEAD), $$(
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Run a flow on Spark, kill it in the middle, and see that nothing is lost (two minutes)
+demo: $(READY) ## Run a flow on Spark, kill it in the middle, and see that nothing is lost (a minute or so)
 	@$(JAVA) $(RUN) -m strandline demo
 
 test: style types ## Everything CI runs: check, plus the laws and what needs Spark, Kafka, PostgreSQL, Redis (minutes)
@@ -72,8 +72,8 @@ chaos: $(READY) ## The crash matrix: 200 faults done to a flow, 170 to operators
 soak: $(READY) ## Run a flow at 20,000 events/s and see that memory, files, state and manifests do not grow (half an hour)
 	$(JAVA) $(RUN) -m benchmarks.soak
 
-docs: $(READY) ## Write the generated pages of docs/ again
-	$(RUN) -m docs.generate
+docs: $(READY) ## Write the generated pages and pictures of docs/ again; some of what they show is run on Spark
+	$(JAVA) $(RUN) -m docs.generate
 
 prove: laws flows chaos soak bench ## The long lane, outside CI: all of these, many hours; results are committed
 

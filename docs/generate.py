@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import strandline as sl
+from docs import pictures
+from docs.commands import commands_page
+from docs.mistakes import mistakes_of_runs_page, mistakes_page
+from docs.reference import pages
+from docs.watching import monitoring_page
 from strandline.errors import CheckFailed
 from strandline.kernel.folds import compile_fold
 from strandline.model.aggregates import BUILT_IN, AnyAggregate, takes_back
@@ -291,13 +296,24 @@ def aggregates_page() -> str:
     ])  # fmt: skip
 
 
-PAGES: Final[dict[str, Callable[[], str]]] = {"aggregates.md": aggregates_page}
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "aggregates.md": aggregates_page,
+    "commands.md": commands_page,
+    "mistakes.md": mistakes_page,
+    "monitoring.md": monitoring_page,
+    **pages(),
+}
+PAGES_OF_RUNS: Final[dict[str, Callable[[], str]]] = {"mistakes-of-runs.md": mistakes_of_runs_page}
+"""These need Spark."""
 
 
 def main() -> None:
-    for name, make in PAGES.items():
+    for name, make in {**PAGES, **PAGES_OF_RUNS}.items():
+        (HERE / name).parent.mkdir(exist_ok=True)
         (HERE / name).write_text(make(), encoding="utf-8")
         print(f"wrote docs/{name}")
+    for name in pictures.write():
+        print(f"wrote docs/pictures/{name}")
 
 
 if __name__ == "__main__":
