@@ -126,7 +126,9 @@ def test_what_hinders_a_start_is_said(tmp_path: Path, kafka: str) -> None:
     assert f"Another program listens on port {port}" in typed("start", "--folder", tmp_path, "--port", port, code=1)
     assert "There is no port 70000" in typed("start", "--folder", tmp_path, "--port", 70_000, code=2)
     said = typed("start", "--folder", tmp_path, "--port", 0, code=1, JAVA_HOME="/nowhere")
-    assert "Kafka needs Java 17 or newer, and JAVA_HOME is /nowhere, where there is no bin/java" in " ".join(said.split())
+    assert "Kafka needs Java 17 or newer, and JAVA_HOME is /nowhere, where there is no bin/java" in " ".join(
+        said.split()
+    )
 
 
 def test_messages_are_sent_with_their_keys_and_read_where_they_are(kafka: str, topic: str, orders: Path) -> None:
