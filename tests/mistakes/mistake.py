@@ -115,7 +115,11 @@ def typed_into(command: str, out: TextIO, err: TextIO) -> int:
 
 
 def settled(said: str, folder: Path) -> str:
-    """What was said, without what is different each time."""
+    """What was said of the error, without what is different each time.
+
+    A process of its own says before it that it starts Spark; here that goes to the descriptor, which nobody catches.
+    """
+    said = re.sub(r"\Aflow .*, starting Spark .*\n", "", said)
     said = said.replace(str(folder.resolve()), HOME).replace(str(folder), HOME)
     said = said.replace(str(PORT), "9092")
     said = re.sub(r"\b[0-9a-f]{16}\b", "5f3a9c0d2e71b846", said)
