@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from strandline.errors import RunError
 from strandline.model.time import Instant, Span
 from strandline.operations.health.watched import RECENT, SECOND, Watched
+from strandline.operations.overview import STEPS
 from strandline.operations.partitions import partitions
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics import MetricWrapperBase
 
-STEPS: Final = ("read", "step", "waited", "commit", "publish")
 LATE_OR_REJECTED: Final = ("late", "rejected")
 _LADDER: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)  # seconds
 
