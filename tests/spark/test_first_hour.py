@@ -70,10 +70,12 @@ def test_without_java_one_message_says_what_to_do(environment: Environment, proj
         "strandline", "run", "--until", "end", here=project, PATH=str(environment.folder / "bin"), JAVA_HOME=""
     )
     assert run.returncode == 1
+    assert run.stderr.startswith("error:"), "nothing is said before it"
     assert (run.stderr.count("error:"), run.stderr.count("fix:")) == (1, 1)
     assert "apt-get install openjdk-17-jre-headless" in run.stderr
     assert "Traceback" not in run.stderr
     assert not (project / "out.db").exists()
+    assert not (project / "state").exists()
 
 
 def test_init_then_run_until_end_takes_neither_file_nor_state(environment: Environment, project: Path) -> None:

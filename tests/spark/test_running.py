@@ -58,7 +58,7 @@ def test_a_run_between_two_ticks_stops_at_once_and_leaves_windows_open(
     per_minute(orders).sink("shown", shown, rows="append")
     run = running(orders).run(state=tmp_path / "state", spark=spark, batch_interval="1h", wait=False)
     eventually(lambda: run.progress["tick"] == 0)
-    assert "<b>orders</b> · running · tick 0 at" in run._repr_html_()
+    eventually(lambda: "<b>orders</b> · running · tick 0 at" in run._repr_html_())
     run.stop()
     assert not run.wait(PATIENCE).running
     assert [row["n"] for row in shown.rows] == [60, 60, 60, 60]

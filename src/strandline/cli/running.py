@@ -24,6 +24,7 @@ from strandline.model.nodes import SourceNode, Stateful
 from strandline.model.time import Span
 from strandline.operations.metrics import Endpoint, Metrics
 from strandline.spark.clock import now
+from strandline.spark.java import require_java
 from strandline.store.storage import storage_at
 
 Place = Annotated[
@@ -83,6 +84,7 @@ def run(
         raise WrongUse(f"The flow {flow.name!r} is only a description.", fix="Make it with sl.Flow(...).")
     if find_spec("pyspark") is None:
         raise WrongUse("Spark is not installed.", fix="pip install 'strandline[spark]'")
+    require_java()
     where = state_beside(place, flow) if state is None else state
     storage = storage_at(where)
     with _spark_log(spark_log) as (log, err), ExitStack() as ends:

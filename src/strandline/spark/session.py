@@ -60,13 +60,24 @@ OF_RUNS: Final = {
 
 def session(given: Any = None, *, name: str, master: str | None = None) -> SparkSession:
     """The session that was given, checked; or that this process has; or one that runs on this machine (or on `master`)."""
+    require_startable(given)
+    spark: SparkSession = given or _there() or _make(name, master)
+    return spark
+
+
+def require_startable(given: Any = None) -> None:
+    """Say what is in the way of a session, and start none."""
     if given is not None:
         _require_classic(given)
-        spark: SparkSession = given
-        return spark
+    elif _there() is None:
+        require_java()
+
+
+def _there() -> SparkSession | None:
+    """The session that this process has, if its Java lives."""
     _forget_a_dead_java()
     there = SparkSession._instantiatedSession
-    return _make(name, master) if there is None or there._sc._jsc is None else there
+    return None if there is None or there._sc._jsc is None else there
 
 
 def session_of_run(spark: SparkSession) -> SparkSession:
@@ -126,7 +137,6 @@ def _sessions_of(spark: SparkSession) -> Any:
 
 
 def _make(name: str, master: str | None) -> SparkSession:
-    require_java()
     # The daemon that forks workers must be this Python, and hand them one thread each for Polars.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("POLARS_MAX_THREADS", "1")

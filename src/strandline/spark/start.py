@@ -29,7 +29,7 @@ from strandline.spark.frames import require_plain_names
 from strandline.spark.program import frame_sources
 from strandline.spark.resolving import is_stateless, resolved
 from strandline.spark.run import Driver, Options
-from strandline.spark.session import active_as_before, session, session_of_run
+from strandline.spark.session import active_as_before, require_startable, session, session_of_run
 from strandline.store.layout import manifest_file
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifest, Manifests
@@ -76,6 +76,7 @@ class Start:
         began = clock.elapsed()
         storage = storage_at(self.state)
         _require_state_apart(self.flow, storage)
+        require_startable(self.spark)
         probe(storage)
         given = session(self.spark, name=self.flow.name)
         with active_as_before():
