@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.mistakes import BEFORE_A_RUN
-from tests.mistakes.mistake import BEGIN, Mistake, Told
+from tests.mistakes.mistake import BEGIN, Mistake, Told, as_shown
 from tests.mistakes.runs import EVENTS, IN_A_RUN
 
 NOT_RUN = "<!-- not run: the tests of mistakes type it -->"
@@ -72,7 +72,7 @@ def section(mistake: Mistake, told: Told) -> list[str]:
     """The part of the page that shows one mistake."""
     # Where there are lines, `files` is what they stand in.
     written = mistake.lines or "\n".join(f"# {name}\n{text.rstrip()}" for name, text in mistake.files.items())
-    console = [f"$ strandline {mistake.command}", *told.said.splitlines()]
+    console = [f"$ strandline {as_shown(mistake.command)}", *told.said.splitlines()]
     block = _block("text", written) if written else []
     return [f"### {mistake.title}", "", *block, NOT_RUN, *_block("console", "\n".join(console))]
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib.util import find_spec
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -35,6 +34,18 @@ LONGEST_BACKOFF = Span.of("1m")
 LOOK_BACK = 60  # ticks, of which a notebook is told
 FINAL = (CheckFailed, DescriptionError, OwnershipError)
 """Failures that a restart cannot mend."""
+
+
+def span_between_ticks(given: str | timedelta | Span) -> Span:
+    """A batch interval as it was given.
+
+    >>> span_between_ticks("10s")
+    Span('10s')
+    """
+    interval = Span.of(given)
+    if interval < 0:
+        raise DescriptionError(f"The batch interval {interval.text} is negative.", fix="Give such as '1s'.")
+    return interval
 
 
 @dataclass(slots=True)
@@ -98,11 +109,11 @@ class Flow(model.Flow):
             )
         require_boolean("acknowledged", acknowledged)
         require_boolean("wait", wait)
-        interval = Span.of(batch_interval)
-        if interval < 0:
-            raise DescriptionError(f"batch_interval={interval.text!r} is negative.", fix="Give such as '1s'.")
+        interval = span_between_ticks(batch_interval)
         self.check()
-        _require_pyspark()
+        from strandline.spark.java import require_pyspark
+
+        require_pyspark()
         from strandline.spark.run import Options
         from strandline.spark.start import Start
 
@@ -237,14 +248,6 @@ class Run:
         except Exception as error:
             return error
         return None
-
-
-def _require_pyspark() -> None:
-    if find_spec("pyspark") is None:
-        raise RunError(
-            "PySpark is not installed; flows are run on it.",
-            fix="Install it: pip install 'strandline[spark]'. To try a flow without Spark, use strandline.testing.play.",
-        )
 
 
 @contextmanager

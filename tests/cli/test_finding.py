@@ -62,6 +62,7 @@ def test_the_file_may_import_what_stands_beside_it_and_define_dataclasses(tmp_pa
             "line 2: sl.Flow('a b')\n'a b' cannot be the name",
             "Use letters",
         ),
+        ("class Over(BaseException): pass\nraise Over('out')\n", "line 2: raise Over('out')\nOver: out", "--debug"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path: Path, text: str, what: str, fix: str) -> None:

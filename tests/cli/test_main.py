@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from strandline.cli.main import main
-from strandline.errors import CheckFailed
 from strandline.model.time import Instant, Span
 from strandline.store.manifests import Manifest, Manifests, Tick
 from strandline.store.storage import storage_at
@@ -83,8 +82,45 @@ def test_a_flow_that_is_refused_has_exit_code_3_and_no_stack_trace(
 
 
 def test_debug_shows_where_an_error_came_from_wherever_it_stands(folder: Path, strandline: Types) -> None:
-    with pytest.raises(CheckFailed):
-        strandline("check", "wrong.py", "--debug", folder=folder)
+    for line in (("check", "wrong.py", "--debug"), ("--debug", "check", "wrong.py")):
+        answer = strandline(*line, folder=folder)
+        assert answer.returncode == 3, "as without --debug"
+        assert "Traceback" in answer.stderr
+        assert "  fix: " in answer.stderr
+
+
+def test_what_a_flow_file_prints_is_no_part_of_an_answer(folder: Path, strandline: Types) -> None:
+    with (folder / "flow.py").open("a", encoding="utf-8") as file:
+        file.write("print('hello')\n")
+    answer = strandline("check", "--json", folder=folder)
+    assert json.loads(answer.stdout)["ok"]
+    assert "hello" in answer.stderr
+
+
+@pytest.mark.parametrize("command", [("run", "--state", "state"), ("demo",)])
+def test_without_java_nothing_is_begun(
+    folder: Path, strandline: Types, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    answer = strandline(*command, folder=folder)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith(
+        "error: Spark needs Java 17 or newer, and no java was found.\n  fix: Install it: apt-get"
+    )
+    assert not (folder / "state").exists()
+
+
+def test_the_state_of_the_one_flow_that_was_run_here_is_meant(folder: Path, strandline: Types) -> None:
+    assert "there is none in ./state" in strandline("savepoint", "list", folder=folder).stderr
+    for number, name in enumerate(("clicks", "views")):
+        storage = storage_at(folder / "state" / name)
+        Manifests(storage).commit(
+            Manifest(flow=name, incarnation="i", run="r", tick=Tick(number=0, now=Instant(5), edges={}))
+        )
+        answer = strandline("savepoint", "list", folder=folder)
+        assert answer.returncode == 2 * number
+    assert "Which state? There are 2: state/clicks, state/views." in answer.stderr
 
 
 @pytest.mark.parametrize(

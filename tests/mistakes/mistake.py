@@ -114,14 +114,15 @@ def typed_into(command: str, out: TextIO, err: TextIO) -> int:
     raise AssertionError("main() always exits")
 
 
-def settled(said: str, folder: Path) -> str:
-    """What was said of the error, without what is different each time.
+def as_shown(command: str) -> str:
+    """A command as the page shows it."""
+    return command.replace(str(PORT), "9092")
 
-    A process of its own says before it that it starts Spark; here that goes to the descriptor, which nobody catches.
-    """
-    said = re.sub(r"\Aflow .*, starting Spark .*\n", "", said)
+
+def settled(said: str, folder: Path) -> str:
+    """What was said, without what is different each time."""
     said = said.replace(str(folder.resolve()), HOME).replace(str(folder), HOME)
-    said = said.replace(str(PORT), "9092")
+    said = as_shown(said)
     said = re.sub(r"\b[0-9a-f]{16}\b", "5f3a9c0d2e71b846", said)
     said = re.sub(r"/[\w./-]*/site-packages/", ".../site-packages/", said)
     return "\n".join(line.rstrip() for line in said.strip().splitlines())

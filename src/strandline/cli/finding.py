@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -42,6 +43,19 @@ def state_beside(place: str | None, flow: Flow) -> Path:
     """Where a flow's state is if nothing is said: `state/NAME` beside its file, so that flows of one folder share none."""
     path, _ = _split(place)
     return path.resolve().parent / "state" / flow.name
+
+
+def the_only_state() -> str:
+    """The state that is meant where none is named: of the one flow that was run here without --state."""
+    found = sorted(each.parent for each in Path("state").glob("*/manifests"))
+    if len(found) == 1:
+        return str(found[0])
+    if not found:
+        raise WrongUse(
+            "No state is named, and there is none in ./state.", fix="Say --state, as the flow was run with it."
+        )
+    names = ", ".join(map(str, found))
+    raise WrongUse(f"Which state? There are {len(found)}: {names}.", fix=f"Say, for example, --state {found[0]}.")
 
 
 def _split(place: str | None) -> tuple[Path, str | None]:
@@ -82,8 +96,11 @@ def _load(path: Path) -> ModuleType:
     sys.modules[name] = module
     reading = BEING_READ.set(True)
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+        with redirect_stdout(sys.stderr):  # what the file prints is no part of a command's answer
+            spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit is one, and so may be an error of the user's own
         raise _at_fault(error, path) from error
     finally:
         BEING_READ.reset(reading)

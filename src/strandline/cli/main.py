@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+import traceback
 from typing import Annotated
 
 from rich.console import Console
@@ -26,6 +27,7 @@ from strandline.errors import CheckFailed
 from strandline.kernel.codec import FORMAT_VERSION
 from strandline.model.flow import Flow
 from strandline.operations.packages import version_of
+from strandline.spark.java import require_java, require_pyspark
 
 app = Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
@@ -87,6 +89,9 @@ def demo(
     panes: Annotated[bool, Option("--panes", help="Without Spark: how panes come about, step by step.")] = False,
 ) -> None:
     """Run a flow on Spark, kill it in the middle, and see that nothing is lost."""
+    if not panes:
+        require_pyspark()
+        require_java()
     arguments = ["--panes"] if panes else []
     sys.exit(subprocess.run([sys.executable, "-m", "strandline.demo", *arguments], check=False).returncode)
 
@@ -113,7 +118,7 @@ def main() -> None:
     except Exception as error:
         misunderstood = not_understood(error)
         if debug and misunderstood is None:
-            raise
+            traceback.print_exc()
         tell(misunderstood or error, Console(stderr=True, highlight=False))
         sys.exit(exit_code(misunderstood or error))
     sys.exit(left if isinstance(left, int) else DONE)

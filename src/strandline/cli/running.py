@@ -7,15 +7,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from typer import Argument, Option
 
 from strandline.cli.completing import flow_files, savepoint_names, state_folders
 from strandline.cli.failing import WrongUse
-from strandline.cli.finding import find_flow, state_beside
+from strandline.cli.finding import find_flow, state_beside, the_only_state
 from strandline.cli.following import Follower
 from strandline.cli.live import LivePanel, can_be_drawn
 from strandline.errors import StrandlineError
@@ -23,8 +22,9 @@ from strandline.model.flow import Flow
 from strandline.model.nodes import SourceNode, Stateful
 from strandline.model.time import Span
 from strandline.operations.metrics import Endpoint, Metrics
+from strandline.running import Until, span_between_ticks
 from strandline.spark.clock import now
-from strandline.spark.java import require_java
+from strandline.spark.java import require_java, require_pyspark
 from strandline.store.storage import storage_at
 
 Place = Annotated[
@@ -36,11 +36,13 @@ Place = Annotated[
         autocompletion=flow_files,
     ),
 ]
+WHERE: Final = "Where the flow's state is: a folder, or s3://, gs://, az://."
 State = Annotated[
     str,
     Option(
-        help="Where the flow's state is: a folder, or s3://, gs://, az://.",
-        show_default=False,
+        help=WHERE,
+        default_factory=the_only_state,
+        show_default="the one in ./state",
         autocompletion=state_folders,
     ),
 ]
@@ -50,19 +52,17 @@ def run(
     place: Place = None,
     state: Annotated[
         str | None,
-        Option(
-            help="Where the flow's state is: a folder, or s3://, gs://, az://.", show_default="state/FLOW beside FILE"
-        ),
+        Option(help=WHERE, show_default="state/FLOW beside FILE", autocompletion=state_folders),
     ] = None,
-    until: Annotated[str, Option(help="forever; caught_up: stop when all is read; end: batch.")] = "forever",
+    until: Annotated[Until, Option(help="forever; caught_up: stop when all is read; end: batch.")] = "forever",
     batch_interval: Annotated[str, Option(help="The least time from tick to tick.")] = "1s",
     from_savepoint: Annotated[
         str | None, Option(help="Go back to this savepoint first.", autocompletion=savepoint_names)
     ] = None,
-    max_rows_per_tick: Annotated[int | None, Option(help="Of each source; otherwise it adapts itself.")] = None,
-    max_bytes_per_tick: Annotated[int | None, Option(help="Of each source.", show_default="no limit")] = None,
-    retain: Annotated[int, Option(help="How many of the last ticks are kept, to make savepoints of.")] = 10,
-    restarts: Annotated[int, Option(help="How often a run that failed is tried again.")] = 0,
+    max_rows_per_tick: Annotated[int | None, Option(min=1, help="Of each source; otherwise it adapts itself.")] = None,
+    max_bytes_per_tick: Annotated[int | None, Option(min=1, help="Of each source.", show_default="no limit")] = None,
+    retain: Annotated[int, Option(min=2, help="How many of the last ticks are kept, to make savepoints of.")] = 10,
+    restarts: Annotated[int, Option(min=0, help="How often a run that failed is tried again.")] = 0,
     drop: Annotated[
         list[str] | None, Option(help="A stage, source or sink of the state to give up. Repeatable.")
     ] = None,
@@ -82,31 +82,31 @@ def run(
     flow: Any = find_flow(place)  # what sl.Flow makes can be run; the model's own cannot
     if not hasattr(flow, "run"):
         raise WrongUse(f"The flow {flow.name!r} is only a description.", fix="Make it with sl.Flow(...).")
-    if find_spec("pyspark") is None:
-        raise WrongUse("Spark is not installed.", fix="pip install 'strandline[spark]'")
-    require_java()
     where = state_beside(place, flow) if state is None else state
+    interval = span_between_ticks(batch_interval)
     storage = storage_at(where)
     with _spark_log(spark_log) as (log, err), ExitStack() as ends:
 
         def say(line: str) -> None:
             print(line, file=err, flush=True)
 
-        metrics = _metrics(flow, batch_interval, metrics_port, metrics_host)
+        metrics = _metrics(flow, interval, metrics_port, metrics_host)
         see = None if metrics is None else metrics[0].observe
         if metrics is not None:
             ends.enter_context(metrics[1])
-            say(f"metrics: http://localhost:{metrics[1].port}/metrics")
+            say(f"metrics: {metrics[1].url}")
         drawn = not (plain or every_tick) and can_be_drawn(err)
         follower = (
             LivePanel(storage, err, now, see=see) if drawn else Follower(storage, say, every_tick=every_tick, see=see)
         )
+        require_pyspark()
+        require_java()
         if state is None:
             say(f"no --state is given: {os.path.relpath(where)}, beside the flow, is taken")
         say(f"flow {flow.name!r}, state {storage.url}, starting Spark (its log: {log})")
         try:
             running = flow.run(
-                state=where, until=until, batch_interval=batch_interval, from_savepoint=from_savepoint,
+                state=where, until=until, batch_interval=interval, from_savepoint=from_savepoint,
                 max_rows_per_tick=max_rows_per_tick, max_bytes_per_tick=max_bytes_per_tick, retain=retain, restarts=restarts, drop=drop or (), acknowledged=acknowledge,
                 wait=False,
             )  # fmt: skip
@@ -122,12 +122,12 @@ def run(
         say(_ended(running, follower))
 
 
-def _metrics(flow: Flow, interval: str, port: int | None, host: str) -> tuple[Metrics, Endpoint] | None:
+def _metrics(flow: Flow, interval: Span, port: int | None, host: str) -> tuple[Metrics, Endpoint] | None:
     """The metrics of a run and where they are served, if they are wanted."""
     if port is None:
         return None
     nodes = [node.name for node in flow.nodes if isinstance(node, SourceNode | Stateful)]
-    metrics = Metrics(flow.name, interval=Span.of(interval), nodes=nodes)
+    metrics = Metrics(flow.name, interval=interval, nodes=nodes)
     return metrics, Endpoint(metrics.registry, host=host, port=port)
 
 
@@ -145,8 +145,10 @@ def _ended(run: Any, follower: Follower) -> str:
 def _spark_log(wanted: Path | None) -> Iterator[tuple[Path, Any]]:
     """Lead what Spark's JVM and workers write to stderr into a file; give the file, and the stderr that people see.
 
-    A process that is started inherits the descriptor 2, not `sys.stderr`.
+    A process that is started inherits the descriptor 2, not `sys.stderr`. A file that nobody named is kept only if
+    something went wrong and Spark said something.
     """
+    kept = wanted is not None
     if wanted is None:
         handle, name = tempfile.mkstemp(prefix="strandline-spark-", suffix=".log")
         os.close(handle)
@@ -165,8 +167,13 @@ def _spark_log(wanted: Path | None) -> Iterator[tuple[Path, Any]]:
             redirect_stderr(told),
         ):
             yield wanted, err
+    except BaseException:
+        kept = kept or wanted.stat().st_size > 0
+        raise
     finally:
         sys.stderr.flush()
         os.dup2(seen, 2)
         os.close(seen)
         log.close()
+        if not kept:
+            wanted.unlink(missing_ok=True)

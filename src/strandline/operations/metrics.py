@@ -196,7 +196,12 @@ class Endpoint:
         except OSError as error:
             raise _not_served(error, host, port) from error
         self.port: int = self._server.server_port
-        self.url = f"http://{host}:{self.port}/metrics"
+        here = host not in {"", "0.0.0.0", "::"}  # which are all addresses of this machine
+        self.url = (
+            f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
+            if here
+            else f"http://localhost:{self.port}/metrics"
+        )
 
     def __enter__(self) -> Endpoint:
         return self

@@ -1,16 +1,26 @@
-"""Find Java: for Spark, and for what else runs on it. Imports no pyspark, so that it can be asked without."""
+"""Find what Spark needs: PySpark, and Java, which others need too. Imports no pyspark, so that it can be asked without."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from strandline.errors import RunError
 
 LEAST_JAVA: Final = 17
+
+
+def require_pyspark() -> None:
+    """Say what to install if there is no PySpark."""
+    if find_spec("pyspark") is None:
+        raise RunError(
+            "PySpark is not installed; flows are run on it.",
+            fix="Install it: pip install 'strandline[spark]'. To try a flow without Spark, use strandline.testing.play.",
+        )
 
 
 def require_java(whose: str = "Spark") -> str:

@@ -141,7 +141,8 @@ class ObjectStorage:
             return make(self.url, config=options or None, client_options=clients, retry_config=retries or None)
         except Exception as error:
             raise StorageError(
-                f"The place {self.url} cannot be used: {error}.", fix="Mend the url, the options or the credentials."
+                f"The place {self.url} cannot be used: {_said(error)}.",
+                fix="Mend the url, the options or the credentials.",
             ) from error
 
     @contextmanager
@@ -167,6 +168,11 @@ class ObjectStorage:
             ) from error
         except (self._errors.BaseError, OSError) as error:
             raise StorageError(
-                f"The file {name!r} in {self.url} could not be {done}: {str(error).splitlines()[0]}.",
+                f"The file {name!r} in {self.url} could not be {done}: {_said(error)}.",
                 fix="Look whether the server can be reached; nothing was left half-written, so it can be tried again.",
             ) from error
+
+
+def _said(error: BaseException) -> str:
+    """What the client says: behind the first line it tells of its own insides."""
+    return str(error).partition("\n")[0].rstrip(".")

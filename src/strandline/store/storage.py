@@ -72,19 +72,19 @@ def storage_at(place: str | os.PathLike[str]) -> Storage:
     Traceback (most recent call last):
         ...
     strandline.errors.StorageError: State cannot be kept at 'ftp://somewhere/state'.
-      fix: Give a path, or a url that begins with file://, s3://, gs:// or az://.
+      fix: Give a path, or a url that begins with file://, s3://, gs:// or az:// and goes on with a bucket.
     """
     text = os.fspath(place) if isinstance(place, str | os.PathLike) else ""
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", text)
     scheme = match[1].lower() if match else ""
-    if scheme in OBJECT_SCHEMES:
+    if scheme in OBJECT_SCHEMES and text[len(scheme) + 3 :].strip("/"):
         from strandline.store.objects import ObjectStorage
 
         return ObjectStorage(text.rstrip("/"))
     if scheme not in {"", "file"} or not text.strip() or "\0" in text:
         raise StorageError(
             f"State cannot be kept at {place!r}.",
-            fix="Give a path, or a url that begins with file://, s3://, gs:// or az://.",
+            fix="Give a path, or a url that begins with file://, s3://, gs:// or az:// and goes on with a bucket.",
         )
     from strandline.store.local import LocalStorage
 
