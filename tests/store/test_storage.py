@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -132,3 +133,16 @@ def test_different_words_are_different_folders() -> None:
 
 def test_a_digest_does_not_depend_on_the_pieces() -> None:
     assert digest_of([b"ab", b"c"]) == digest_of(pa.py_buffer(b"abc")) == digest_of(b"abc") != digest_of(b"abd")
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        ("file://state", "'file://state' names 'state' as a host"),
+        ("s3://", "State cannot be kept at 's3://'"),
+        ("az:///", "State cannot be kept at 'az:///'"),
+    ],
+)
+def test_a_place_that_is_none_is_said_before_anything_is_made(place: str, what: str) -> None:
+    with pytest.raises(StorageError, match=re.escape(what)):
+        storage_at(place)

@@ -88,7 +88,15 @@ def storage_at(place: str | os.PathLike[str]) -> Storage:
         )
     from strandline.store.local import LocalStorage
 
-    return LocalStorage(unquote(urlsplit(text).path) if scheme else text)
+    if not scheme:
+        return LocalStorage(text)
+    parts = urlsplit(text)
+    if parts.netloc not in {"", "localhost"}:
+        raise StorageError(
+            f"{text!r} names {parts.netloc!r} as a host; files of this machine have none.",
+            fix=f"Give a path, such as {parts.netloc}{parts.path}, or a url with three slashes: file:///folder.",
+        )
+    return LocalStorage(unquote(parts.path))
 
 
 def checked_name(name: str) -> str:
