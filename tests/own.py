@@ -170,15 +170,19 @@ class Streak(sl.Process):
 
 
 class Nudge(sl.Process):
-    """Tells by the clock how many events there were, half a minute after the last."""
+    """Tells by the clock how many events there were, half a minute after the last; a v of 0 lets it forget them."""
 
     count = sl.Value("bigint", 0)
     due = sl.Timer("30s", clock="processing")
 
     def on_event(self, event: Mapping[str, Any], out: Any) -> None:
         """Count, and wait."""
-        self.count += 1
-        self.due.set(after="30s")
+        if event["v"] == 0:
+            self.count = 0
+            self.due.clear()
+        else:
+            self.count += 1
+            self.due.set(after="30s")
 
     def on_timer(self, timer: str, out: Any) -> None:
         """Tell."""

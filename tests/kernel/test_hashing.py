@@ -73,7 +73,7 @@ STRATEGIES = {
     "bigint": st.integers(-(2**63), 2**63 - 1),
     "float": st.floats(width=32),
     "double": st.floats(),
-    "decimal(38,10)": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal(n).scaleb(-10)),
+    "decimal(38,10)": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal(f"{n}e-10")),
     "string": st.text(max_size=40),
     "binary": st.binary(max_size=40),
     "date": st.dates(),

@@ -104,8 +104,11 @@ class OperatorPlan(ABC):
 
     def collapse(self, rows: pl.DataFrame, *, oldest: bool, watermark: int) -> pl.DataFrame:
         """Rows of several segments of one slice as one: all that live, in canonical order."""
-        ends = rows["window_end"].to_numpy()
-        return self.in_order(kept(rows, ends > watermark))
+        return self.in_order(kept(rows, self.lasting(rows["window_end"].to_numpy(), watermark)))
+
+    def lasting(self, ends: Array, now: int) -> Mask:
+        """Which rows must stay in the state, by their ends: those that later ticks still look at."""
+        return np.asarray(ends > now)
 
     def upcoming(self, state: State, watermark: int) -> Instant | None:
         """The least watermark, above this one, at which the operator has something to do without input."""
@@ -198,7 +201,7 @@ class OperatorPlan(ABC):
         if edge.after >= Instant.END_OF_TIME:
             return state.without(list(state.slices))
         now = self.clock(edge, tick)
-        fresh = self.in_order(kept(rows, rows["window_end"].to_numpy() > now))
+        fresh = self.in_order(kept(rows, self.lasting(rows["window_end"].to_numpy(), now)))
         touched = sorted_unique(self.slices(fresh["window_end"].to_numpy())).tolist()
         over = state.between(int(Instant.BEFORE_ALL_TIME), now // self.slice_width - 1)
         return state.without(over).add(self, fresh, tick.number).merged(self, touched, watermark=now)

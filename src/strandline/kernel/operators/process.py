@@ -31,6 +31,7 @@ from strandline.model.time import Instant, Span
 from strandline.model.types import Schema
 
 Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
 
 SLICES: Final = 8
 
@@ -81,6 +82,12 @@ class ProcessPlan(OperatorPlan):
     def clock(self, edge: Edge, tick: Tick) -> int:
         """Keys may be forgotten by the clock."""
         return int(tick.now) if self.by_clock else int(edge.after)
+
+    def lasting(self, ends: Array, now: int) -> Mask:
+        """By the clock expired words are looked at, too, so the last one of a key must stay as long as any before it."""
+        if not self.by_clock:
+            return super().lasting(ends, now)
+        return np.asarray(self.slices(ends) >= now // self.slice_width)
 
     def collapse(self, rows: pl.DataFrame, *, oldest: bool, watermark: int) -> pl.DataFrame:
         """Of each key the last word, and all events that wait."""
