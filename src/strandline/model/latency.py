@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from strandline.model.firing import with_late_panes
 from strandline.model.intervals import Interval
 from strandline.model.keeping import decided_sides, held_back
-from strandline.model.lineage import lateness_of, longest, windows_of
+from strandline.model.lengths import length_of
+from strandline.model.lineage import lateness_of, windows_of
 from strandline.model.nodes import (
     DetectNode,
     JoinNode,
@@ -21,7 +23,22 @@ from strandline.model.nodes import (
     lineage,
 )
 from strandline.model.time import Span
-from strandline.model.triggers import AfterClose, AfterCount, AfterProcessingTime, AfterWatermark, Trigger, walk
+from strandline.model.triggers import (
+    AfterAll,
+    AfterAny,
+    AfterClose,
+    AfterCount,
+    AfterEach,
+    AfterProcessingTime,
+    AfterWatermark,
+    Never,
+    OnEvent,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+    When,
+    walk,
+)
 from strandline.model.windows import Global, Session
 
 BATCH_INTERVAL: Final = Span.of("1s")
@@ -62,67 +79,112 @@ def waits_in_words(node: Stateful) -> Iterator[str]:
 
 
 def _of_windows(stage: StageNode) -> Iterator[str]:
-    parts = walk(stage.trigger)
-    window, bound = windows_of(stage), bound_of(stage)
-    if any(isinstance(part, AfterWatermark) for part in parts):
-        yield from _on_time(stage, bound)
-    early = next((part.early for part in parts if isinstance(part, AfterWatermark) and part.early), None)
-    if early is not None:
-        yield f"Early: {_soon(early)}."
-    if lateness_of(stage) and not isinstance(window, Global):
+    trigger = with_late_panes(stage.trigger, _for_late_events(stage))
+    if not isinstance(trigger, AfterWatermark):
+        phrase = _soon(stage, trigger)
+        yield f"{phrase[0].upper()}{phrase[1:]}."
+        return
+    yield _on_time(stage)
+    if trigger.early is not None:
+        yield f"Early: {_soon(stage, trigger.early)}."
+    if trigger.late == AfterCount(1):
         yield f"Late: {_A_TICK} after a late event has come."
-    if any(isinstance(part, AfterClose) for part in parts):
-        yield f"At the close: {_end_plus(stage, Span(bound + lateness_of(stage)), 'lateness and bound')}."
-    if not any(isinstance(part, AfterWatermark | AfterClose) for part in parts):
-        yield f"{_soon(stage.trigger).capitalize()}."
+    elif trigger.late is not None:
+        yield f"Late: {_soon(stage, trigger.late)}."
 
 
-def _on_time(stage: StageNode, bound: Span) -> Iterator[str]:
-    window = windows_of(stage)
+def _for_late_events(stage: StageNode) -> Span:
+    """How long late events are taken: a window without an end has none."""
+    return Span(0) if isinstance(windows_of(stage), Global) else lateness_of(stage)
+
+
+def _on_time(stage: StageNode) -> str:
+    window, bound = windows_of(stage), bound_of(stage)
+    said = f"On time: {_at_the_end(stage)}"
     if isinstance(window, Global):
-        yield "On time: when the input ends, for the window has no end."
-    elif isinstance(window, Session):
+        return f"{said}, for the window has no end."
+    length = length_of(window)
+    if isinstance(window, Session) or length is None:
+        return f"{said}."
+    at_most = " at most" if length.most != length.least else ""
+    waits = f"to {Span(length.most + bound).text}{at_most} ({length.name}{' and the bound' if bound else ''})"
+    return f"{said}. An event waits for that {f'from {bound.text} (the bound)' if bound else 'up'} {waits}."
+
+
+def _soon(stage: StageNode, trigger: Trigger) -> str:
+    """What an event waits for until a trigger shows it, as a phrase; a trigger that repeats counts anew after each pane."""
+    if isinstance(trigger, AfterWatermark):
+        return _by_watermark(stage, trigger)
+    if isinstance(trigger, AfterClose):
+        return _at_the_close(stage)
+    if isinstance(trigger, AfterCount):
+        return f"{_A_TICK} once {trigger.count} new event{'s have' if trigger.count > 1 else ' has'} come"
+    if isinstance(trigger, AfterProcessingTime):
+        return _by_clock(trigger)
+    if isinstance(trigger, When):
+        return f"{_A_TICK} in which `{trigger.expression}` {'begins to hold' if trigger.crossing else 'holds'}"
+    if isinstance(trigger, OnEvent):
+        return f"{_A_TICK} once an event has come for which `{trigger.expression}` holds"
+    return "never" if isinstance(trigger, Never) else _composed(stage, trigger)
+
+
+def _composed(stage: StageNode, trigger: AfterAny | AfterAll | AfterEach | Repeatedly | OrFinally) -> str:
+    if isinstance(trigger, Repeatedly):
+        return _soon(stage, trigger.trigger)
+    if isinstance(trigger, OrFinally):
+        return f"{_soon(stage, trigger.trigger)}; at the latest {_soon(stage, trigger.until)}"
+    if len(trigger.triggers) == 1:
+        return _soon(stage, trigger.triggers[0])
+    parts = [f"({_soon(stage, part)})" for part in trigger.triggers]
+    if isinstance(trigger, AfterAny):
+        return f"at the first of these: {' or '.join(parts)}"
+    if isinstance(trigger, AfterEach):
+        return f"first {', then '.join(parts)}"
+    # A condition that holds now may not hold when the others do; all else stays as it is until the window is shown.
+    last = not any(isinstance(part, When) for part in walk(trigger))
+    return f"{'at the last of these' if last else 'once all of these are so in one tick'}: {' and '.join(parts)}"
+
+
+def _by_watermark(stage: StageNode, trigger: AfterWatermark) -> str:
+    parts = [_at_the_end(stage)]
+    if trigger.early is not None:
+        parts.append(f"until then {_soon(stage, trigger.early)}")
+    if trigger.late is not None and _for_late_events(stage):
+        parts.append(f"afterwards {_soon(stage, trigger.late)}")
+    return "; ".join(parts)
+
+
+def _by_clock(trigger: AfterProcessingTime) -> str:
+    if trigger.aligned_to is not None:
+        return f"at most {trigger.aligned_to.text} by the clock after its first new event"
+    return f"{trigger.delay.text} by the clock after its first new event" if trigger.delay else _A_TICK
+
+
+def _at_the_end(stage: StageNode) -> str:
+    window, bound = windows_of(stage), bound_of(stage)
+    if isinstance(window, Global):
+        return "when the input ends"
+    if isinstance(window, Session):
         gap = window.gap.text if window.gap else "its gap"
-        yield f"On time: once an event comes that is {gap}{_and(bound)} past the last one of the session."
-    else:
-        past = f"{bound.text} past" if bound else "at or past"
-        length = longest(window)
-        most = (
-            "" if length is None else f" to {Span(length + bound).text} (the window{' and the bound' if bound else ''})"
-        )
-        least = f"from {bound.text}{' (the bound)' if bound else ''}"
-        yield f"On time: once an event comes that is {past} the end of the window. An event waits for that {least}{most}."
+        return f"once an event comes that is {gap}{_and(bound)} past the last one of the session"
+    return f"once an event comes that is {f'{bound.text} past' if bound else 'at or past'} the end of the window"
 
 
-def _end_plus(stage: StageNode, span: Span, what: str) -> str:
-    window = windows_of(stage)
+def _at_the_close(stage: StageNode) -> str:
+    window, bound, lateness = windows_of(stage), bound_of(stage), lateness_of(stage)
     if isinstance(window, Global):
-        return (
-            f"{Span(span + (window.ttl or 0)).text} after the latest event of its key"
-            if window.ttl
-            else "when the input ends"
-        )
-    return (
-        f"once an event comes that is {span.text} ({what}) past the end of the window"
-        if span
-        else "at the end of the window"
-    )
+        if window.ttl is None:
+            return "when the input ends"
+        after = Span(window.ttl + lateness + bound).text
+        return f"once an event comes that is {after} past the latest of its key, which is forgotten then"
+    if not lateness:
+        return _at_the_end(stage)
+    of = "lateness and bound" if bound else "the lateness"
+    return f"once an event comes that is {Span(lateness + bound).text} ({of}) past the end of the window"
 
 
 def _and(bound: Span) -> str:
     return f" and {bound.text} (the bound)" if bound else ""
-
-
-def _soon(trigger: Trigger) -> str:
-    """What a trigger that does not look at the watermark waits for."""
-    for part in walk(trigger):
-        if isinstance(part, AfterProcessingTime):
-            if part.aligned_to is not None:
-                return f"at most {part.aligned_to.text} by the clock after its first new event"
-            return f"{part.delay.text} by the clock after its first new event" if part.delay else f"{_A_TICK}"
-        if isinstance(part, AfterCount):
-            return f"{_A_TICK} once {part.count} new event{'s have' if part.count > 1 else ' has'} come"
-    return f"{_A_TICK} after what the trigger waits for"
 
 
 def _of_operator(node: Stateful) -> Iterator[str]:

@@ -14,7 +14,8 @@ from strandline.model.firing import fires_once
 from strandline.model.intervals import Interval
 from strandline.model.keeping import lives_of
 from strandline.model.latency import BATCH_INTERVAL, bound_of
-from strandline.model.lineage import lateness_of, longest, merging, windows_of
+from strandline.model.lengths import Length, length_of
+from strandline.model.lineage import lateness_of, merging, windows_of
 from strandline.model.nodes import (
     DedupeNode,
     DetectNode,
@@ -129,8 +130,10 @@ def _arriving(node: Stateful, load: Load) -> int:
     if not isinstance(origin, StageNode | OperatorNode):
         return load.rate
     before = _arriving(origin, load)
-    length = longest(windows_of(origin)) if isinstance(origin, StageNode) else None
-    return before if not length else min(before, max(1, _keys(origin, load) * SECOND // length))
+    length = length_of(windows_of(origin)) if isinstance(origin, StageNode) else None
+    if length is None or not length.least:
+        return before
+    return min(before, max(1, _keys(origin, load) * SECOND // length.least))
 
 
 def _keys(node: Stateful, load: Load) -> int:
@@ -140,7 +143,7 @@ def _keys(node: Stateful, load: Load) -> int:
 def _of_windows(stage: StageNode, load: Load) -> Size:
     window, keys, rate = windows_of(stage), _keys(stage, load), _arriving(stage, load)
     lateness, bound = lateness_of(stage), bound_of(stage)
-    length = longest(window)
+    length = length_of(window)
     if isinstance(window, Global):
         until = (
             "for ever" if window.ttl is None else f"for {Span(window.ttl + lateness + bound).text} after its last event"
@@ -149,32 +152,32 @@ def _of_windows(stage: StageNode, load: Load) -> Size:
     if length is None:
         return Size(rows=None, words="nothing says how long a window may be")
     if merging(window):
-        many = 1 + ceil((lateness + bound) / length) if length else 1
+        many = 1 + ceil((lateness + bound) / length.most) if length.most else 1
         return Size(
             rows=keys * many,
             words=f"{keys:,} keys × {many} session{'s' if many > 1 else ''} (the live one{_waiting(lateness, bound)})",
-            events_per_row=max(1.0, rate * length / SECOND / keys),
+            events_per_row=max(1.0, rate * length.most / SECOND / keys),
         )
     step, span = _pieces(stage, window, length)
     here = min(keys, ceil(rate * span / SECOND))
     # One more than fit: a window begins while the oldest is still kept.
-    many = ceil((length + lateness + bound) / step) + (1 if step < length or lateness or bound else 0)
+    many = ceil((length.most + lateness + bound) / step) + (1 if step < length.most or lateness or bound else 0)
     of = f"{here:,} keys" if here == keys else f"{here:,} keys that come in {span.text}"
-    pieces = f"window{'s' if many > 1 else ''}" if span == length else f"slices of {step.text}"
+    pieces = f"window{'s' if many > 1 else ''}" if span == length.most else f"slices of {step.text}"
     return Size(
         rows=here * many,
-        words=f"{of} × {many:,} {pieces} (the window of {length.text}{_waiting(lateness, bound)})",
+        words=f"{of} × {many:,} {pieces} ({length.text}{_waiting(lateness, bound)})",
         events_per_row=max(1.0, rate * span / SECOND / here),
     )
 
 
-def _pieces(stage: StageNode, window: Window, length: Span) -> tuple[Span, Span]:
+def _pieces(stage: StageNode, window: Window, length: Length) -> tuple[Span, Span]:
     """How far apart rows of state of a key are, and of how much time each holds the events.
 
     Hopping windows that are shown once are put together from slices; otherwise each has a row of its own.
     """
     if not isinstance(window, Hopping):
-        return length, length
+        return length.least, length.most
     slice_ = Span(gcd(window.size, window.every))
     once = fires_once(stage.trigger, lateness_of(stage)) and stage.timestamp == "end"
     return (slice_, slice_) if once and window.every <= MOST_SLICES * slice_ else (window.every, window.size)
@@ -242,8 +245,9 @@ def _of_a_join(node: JoinNode, rate: int, late: Span) -> Size:
         lives, slack = lives_of(node), Span((int(node.within.high) - int(node.within.low)) // SLICES)
     else:
         assert node.within.window is not None, "a join names its windows"
-        length = longest(node.within.window) or Span(0)
-        lives, slack = (length, length), SLICE_OF_WINDOWS
+        length = length_of(node.within.window)
+        assert length is not None, "windows of a join are of one size"
+        lives, slack = (length.most, length.most), SLICE_OF_WINDOWS
     ours, theirs = (Span(max(int(each), 0) + late + slack) for each in lives)
     told = f"{ours.text} of rows of this side and {theirs.text} of rows of the other side"
     return Size(
