@@ -19,13 +19,14 @@ COUNT, CLOCK = sl.AfterCount(3), sl.AfterProcessingTime("10s")
 ON_TIME = "when the watermark reaches its end (on time)"
 THREE = "when at least 3 new events have come by the end of a tick"
 TEN = "10s of processing time after its first new event"
+FORGOTTEN = "when it is forgotten, with all that came"
 TRIGGERS: dict[str, Any] = {
     ON_TIME: sl.AfterWatermark(),
     f"{ON_TIME}; until then, again and again, {TEN} (early)": sl.AfterWatermark(early=CLOCK),
     f"{ON_TIME}; until then, never (early)": sl.AfterWatermark(early=sl.Never()),
     f"{ON_TIME}; afterwards, again and again, {THREE} (late)": sl.AfterWatermark(late=sl.Repeatedly(COUNT)),
     f"{ON_TIME}; afterwards in every tick that brings late events (late)": sl.AfterWatermark(late=sl.AfterCount(1)),
-    "when it is forgotten, with all that came": sl.AfterClose(),
+    FORGOTTEN: sl.AfterClose(),
     THREE: COUNT,
     "when a new event has come by the end of a tick": sl.AfterCount(1),
     "as soon as 3 new events have come, event by event": sl.AfterCount(3, exact=True),
@@ -40,6 +41,10 @@ TRIGGERS: dict[str, Any] = {
     f"first ({THREE}), then ({TEN})": sl.AfterEach(COUNT, CLOCK),
     f"again and again, {THREE}": sl.Repeatedly(sl.AfterAny(COUNT)),
     f"{THREE}; for the last time {TEN}": sl.OrFinally(COUNT, CLOCK),
+    f"{ON_TIME}; afterwards, again and again, {THREE}; for the last time {FORGOTTEN} (late)": sl.AfterWatermark(
+        late=sl.OrFinally(sl.Repeatedly(COUNT), sl.AfterClose())
+    ),
+    f"again and again, {THREE}; also {TEN}, and then anew": sl.Repeatedly(sl.OrFinally(sl.Repeatedly(COUNT), CLOCK)),
     "never": sl.Never(),
 }
 
@@ -60,6 +65,15 @@ def test_with_lateness_the_late_panes_that_come_by_themselves_are_said() -> None
     )
 
 
+def test_a_window_without_an_end_is_shown_when_the_input_ends() -> None:
+    hour = sl.Span.of("1h")
+    assert trigger_in_words(sl.AfterWatermark(late=COUNT), hour, sl.Global()) == "when the input ends (on time)"
+    assert trigger_in_words(sl.AfterClose(), hour, sl.Global()) == "when the input ends, with all that came"
+    assert trigger_in_words(sl.AfterClose(), hour, sl.Global(ttl="1d")) == FORGOTTEN
+    panes = stage(sl.Global(), lateness="1h").key_by("user").window(sl.SameWindow()).aggregate("two", n=sl.Count())
+    assert "the watermark reaches its end" not in panes.flow.explain() + panes.flow.graph()
+
+
 triggers = st.recursive(
     st.sampled_from([*TRIGGERS.values()]),
     lambda inner: st.one_of(
@@ -77,6 +91,7 @@ def test_every_trigger_has_words_however_it_is_composed(trigger: Any) -> None:
     words = trigger_in_words(trigger)
     assert words.count("(") == words.count(")")
     assert words[0].islower() or words[0].isdigit()
+    assert "again and again, again and again" not in words
 
 
 class Shift(sl.CustomWindow):

@@ -171,7 +171,7 @@ def _source(flow: Flow, node: SourceNode) -> Iterator[str]:
 def _stage(flow: Flow, stage: StageNode) -> Iterator[str]:
     yield f"What:  {', '.join(f'{name} = {written(aggregate)}' for name, aggregate in stage.aggregates)}; {_keys(stage)}."
     yield f"Where: {window_in_words(stage.window)}."
-    yield f"When:  a window is shown {trigger_in_words(stage.trigger, lateness_of(stage))}."
+    yield f"When:  a window is shown {trigger_in_words(stage.trigger, lateness_of(stage), windows_of(stage))}."
     yield f"How:   {stage.mode}: {MODES[stage.mode]}."
     if stage.on_time == "always":
         yield "On time a window is shown even if nothing is new in it."

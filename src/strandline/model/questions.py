@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from strandline.model.firing import written
-from strandline.model.lineage import lateness_of
+from strandline.model.lineage import lateness_of, windows_of
 from strandline.model.nodes import (
     DedupeNode,
     DetectNode,
@@ -71,7 +71,7 @@ def _of_windows(stage: StageNode) -> Answers:
     return {
         "what": f"{aggregates}; {keys}",
         "where": window_in_words(stage.window),
-        "when": f"a window is shown {trigger_in_words(stage.trigger, lateness)}",
+        "when": f"a window is shown {trigger_in_words(stage.trigger, lateness, windows_of(stage))}",
         "how": f"{stage.mode}: {MODES[stage.mode]}{granted}",
     }
 

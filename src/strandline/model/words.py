@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from strandline.model.firing import with_late_panes
@@ -32,20 +33,39 @@ MODES: Final[dict[Mode, str]] = {
 }
 
 
-def trigger_in_words(trigger: Trigger, lateness: Span = Span(0)) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moments:
+    """When a window is over, and when it is forgotten."""
+
+    over: str = "when the watermark reaches its end"
+    forgotten: str = "when it is forgotten"
+
+    @classmethod
+    def of(cls, window: Window | None) -> _Moments:
+        """Those of a window; one without an end is over with the input, and without a ttl forgotten then."""
+        if not isinstance(window, Global):
+            return cls()
+        at_the_end = "when the input ends"
+        return cls(over=at_the_end, forgotten=cls().forgotten if window.ttl is not None else at_the_end)
+
+
+def trigger_in_words(trigger: Trigger, lateness: Span = Span(0), window: Window | None = None) -> str:
     """When a window is shown, as a phrase; `lateness` is that of the stage, for its outermost trigger.
 
     >>> trigger_in_words(AfterWatermark(early=AfterProcessingTime("10s")))
     'when the watermark reaches its end (on time); until then, again and again, 10s of processing time after its first new event (early)'
+    >>> trigger_in_words(AfterWatermark(), Span.of("1h"), Global())
+    'when the input ends (on time)'
     """
-    return _phrase(with_late_panes(trigger, lateness))
+    granted = Span(0) if isinstance(window, Global) else lateness
+    return _phrase(with_late_panes(trigger, granted), _Moments.of(window))
 
 
-def _phrase(trigger: Trigger) -> str:
+def _phrase(trigger: Trigger, moments: _Moments) -> str:
     if isinstance(trigger, AfterWatermark):
-        return _by_watermark(trigger)
+        return _by_watermark(trigger, moments)
     if isinstance(trigger, AfterClose):
-        return "when it is forgotten, with all that came"
+        return f"{moments.forgotten}, with all that came"
     if isinstance(trigger, AfterCount):
         return _by_count(trigger)
     if isinstance(trigger, AfterProcessingTime):
@@ -55,17 +75,17 @@ def _phrase(trigger: Trigger) -> str:
         return f"when `{trigger.expression}` {begins} for its keys and aggregates"
     if isinstance(trigger, OnEvent):
         return f"when an event comes for which `{trigger.expression}` holds"
-    return "never" if isinstance(trigger, Never) else _composed(trigger)
+    return "never" if isinstance(trigger, Never) else _composed(trigger, moments)
 
 
-def _by_watermark(trigger: AfterWatermark) -> str:
-    parts = ["when the watermark reaches its end (on time)"]
+def _by_watermark(trigger: AfterWatermark, moments: _Moments) -> str:
+    parts = [f"{moments.over} (on time)"]
     if trigger.early is not None:
-        parts.append(f"until then, {_repeated(trigger.early)} (early)")
+        parts.append(f"until then, {_repeated(trigger.early, moments)} (early)")
     if trigger.late == AfterCount(1):
         parts.append("afterwards in every tick that brings late events (late)")
     elif trigger.late is not None:
-        parts.append(f"afterwards, {_repeated(trigger.late)} (late)")
+        parts.append(f"afterwards, {_repeated(trigger.late, moments)} (late)")
     return "; ".join(parts)
 
 
@@ -86,24 +106,35 @@ def _by_clock(trigger: AfterProcessingTime) -> str:
     return f"{trigger.delay.text} of processing time after its first new event"
 
 
-def _repeated(trigger: Trigger) -> str:
-    """`early` and `late` repeat by themselves."""
-    return _phrase(trigger if isinstance(trigger, Never | Repeatedly) else Repeatedly(trigger))
+def _repeated(trigger: Trigger, moments: _Moments) -> str:
+    """A trigger that starts anew each time it ended, as `early` and `late` do by themselves: said once of one that repeats."""
+    if isinstance(trigger, Never):
+        return _phrase(trigger, moments)
+    if isinstance(trigger, Repeatedly):
+        return _repeated(trigger.trigger, moments)
+    if isinstance(trigger, AfterAny | AfterAll | AfterEach) and len(trigger.triggers) == 1:
+        return _repeated(trigger.triggers[0], moments)
+    if isinstance(trigger, OrFinally):
+        again, until = _repeated(trigger.trigger, moments), _phrase(trigger.until, moments)
+        if isinstance(trigger.until, AfterClose):  # nothing starts anew in a window that is forgotten
+            return f"{again}; for the last time {until}"
+        return f"{again}; also {until}, and then anew"
+    return f"again and again, {_phrase(trigger, moments)}"
 
 
-def _composed(trigger: AfterAny | AfterAll | AfterEach | Repeatedly | OrFinally) -> str:
+def _composed(trigger: AfterAny | AfterAll | AfterEach | Repeatedly | OrFinally, moments: _Moments) -> str:
     if isinstance(trigger, AfterAny | AfterAll | AfterEach):
-        parts = [f"({_phrase(part)})" for part in trigger.triggers]
+        parts = [f"({_phrase(part, moments)})" for part in trigger.triggers]
         if len(parts) == 1:
-            return _phrase(trigger.triggers[0])
+            return _phrase(trigger.triggers[0], moments)
         if isinstance(trigger, AfterAny):
             return f"at the first of these: {' or '.join(parts)}"
         if isinstance(trigger, AfterAll):
             return f"once all of these are so in one tick: {' and '.join(parts)}"
         return f"first {', then '.join(parts)}"
     if isinstance(trigger, Repeatedly):
-        return f"again and again, {_phrase(trigger.trigger)}"
-    return f"{_phrase(trigger.trigger)}; for the last time {_phrase(trigger.until)}"
+        return _repeated(trigger.trigger, moments)
+    return f"{_phrase(trigger.trigger, moments)}; for the last time {_phrase(trigger.until, moments)}"
 
 
 def window_in_words(window: Window) -> str:
