@@ -188,6 +188,8 @@ def test_explain_answers_the_four_questions_and_says_what_is_promised() -> None:
 def test_explain_says_what_can_be_lost_and_what_is_kept_for_ever() -> None:
     endless = stage(sl.Global(), trigger=sl.Repeatedly(COUNT), allow_loss=True).flow.explain()
     assert "Can be lost: what comes after the last time that the trigger fires" in endless
+    assert "kept, and never shown, which allow_loss=True takes." in endless
+    assert "kept, and never shown, which check() refuses." in stage(trigger=COUNT).flow.explain()
     assert "A key is never forgotten." in endless
     assert "Risks\n  The flow 'f' has no sink" in endless
     kept = stage(sl.Global(ttl="1h"), trigger=sl.Repeatedly(sl.AfterCount(1)), timestamp="latest", on_time="always")

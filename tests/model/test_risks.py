@@ -33,6 +33,20 @@ def test_many_panes_and_endless_keys_are_risks() -> None:
     assert "keeps every key for ever" in endless
 
 
+def test_that_nothing_is_shown_until_the_input_ends_is_a_risk() -> None:
+    again = sl.Repeatedly(sl.AfterCount(1))
+    for trigger, ttl, expected in (
+        (sl.AfterWatermark(), None, 1),
+        (sl.AfterClose(), None, 1),
+        (sl.AfterClose(), "1d", 0),
+        (sl.AfterWatermark(early=sl.AfterProcessingTime("10s")), None, 0),
+        (sl.OrFinally(again, sl.AfterClose()), None, 0),
+        (sl.Never(), None, 0),
+    ):
+        panes = stage(sl.Global(ttl=ttl), trigger=trigger, lateness="1h", allow_loss=True)
+        assert sum("shows nothing until the input ends" in risk for risk in surprises(panes.flow)) == expected
+
+
 @pytest.mark.parametrize(
     "stream", [orders().with_column("at", "at + interval 1 hour"), orders().select("user", "n", "now() as at")]
 )

@@ -39,6 +39,7 @@ from strandline.model.nodes import (
 from strandline.model.operator_rules import operator_problems, operator_risks
 from strandline.model.sinking import check_sink, sink_risks
 from strandline.model.targets import check_targets
+from strandline.model.time import Span
 from strandline.model.triggers import AfterWatermark
 from strandline.model.types import Schema
 from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Window
@@ -156,6 +157,11 @@ def _costs(stage: StageNode) -> Iterator[str]:
 
 
 def _surprises(stage: StageNode) -> Iterator[str]:
+    if _waits_for_the_end(stage):
+        yield (
+            f"The stage {stage.name!r} shows nothing until the input ends, for its window has no end: unless the flow is run to "
+            "its end, give it early panes: trigger=AfterWatermark(early=AfterProcessingTime('10s'))."
+        )
     origin = nearest(stage.parent)
     for node in steps_before(stage):
         if isinstance(origin, SourceNode) and origin.time in rewritten(node):
@@ -165,6 +171,14 @@ def _surprises(stage: StageNode) -> Iterator[str]:
             )
     if isinstance(origin, StageNode):
         yield from _surprises_behind(origin, stage)
+
+
+def _waits_for_the_end(stage: StageNode) -> bool:
+    """Whether all that a stage shows comes at once, when nothing more is read."""
+    window = windows_of(stage)
+    if not isinstance(window, Global) or window.ttl is not None:
+        return False
+    return fires_once(stage.trigger, Span(0)) and closes(stage.trigger, Span(0))  # nothing is late in such a window
 
 
 def _surprises_behind(earlier: StageNode, stage: StageNode) -> Iterator[str]:

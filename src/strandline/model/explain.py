@@ -225,7 +225,8 @@ def _loss(stage: StageNode) -> Iterator[str]:
     lateness = lateness_of(stage)
     sure = closes(stage.trigger, lateness, ttl=_ttl(stage) is not None)
     if ends(stage.trigger, lateness, outermost=True) or not sure:
-        yield "Can be lost: what comes after the last time that the trigger fires is kept, and never shown (allow_loss=True)."
+        allowed = "which allow_loss=True takes" if stage.allow_loss else "which check() refuses"
+        yield f"Can be lost: what comes after the last time that the trigger fires is kept, and never shown, {allowed}."
     else:
         yield "Cannot be lost: an event that reaches it is in a pane that is shown, or dropped as late, or rejected."
 
