@@ -146,6 +146,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return "Known: " + ", ".join(repr(n) for n in known) + "." if known else "There are none."
 
 
+def exception_in_words(error: BaseException) -> str:
+    """What was raised, with what it says if it says anything.
+
+    >>> exception_in_words(KeyError("gone")), exception_in_words(AssertionError())
+    ("KeyError: 'gone'", 'AssertionError')
+    """
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """The name by which a user knows a function."""
     return str(getattr(function, "__qualname__", type(function).__name__))

@@ -216,6 +216,14 @@ def test_explain_of_a_flow_that_is_wrong_says_what_is_wrong() -> None:
     assert "Problems\n  'amuont > 3' asks for the column 'amuont', which is not there. Did you mean 'amount'?" in said
 
 
+def test_explain_says_first_what_is_wrong_and_not_what_comes_of_it() -> None:
+    panes = orders().key_by("tags").window(MINUTES).aggregate("one", n=sl.Count())
+    said = panes.flow.explain()
+    assert said.startswith("The flow 'f'\n\nProblems\n  The stage 'one' is keyed by 'tags' of type array<string>.")
+    assert "unhashable" not in said
+    assert "No example" not in said
+
+
 def joined(**options: Any) -> str:
     left = orders()
     right = left.flow.source("clicks", sl.Rows(schema="user string, page string, at timestamp"), time="at")

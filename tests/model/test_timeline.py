@@ -97,6 +97,20 @@ def test_a_users_code_that_wants_other_rows_leaves_a_reason() -> None:
         example(picky.flow, picky.node)  # type: ignore[arg-type]
 
 
+def test_an_exception_without_a_message_is_said_by_its_name() -> None:
+    class Unreadable:
+        def __repr__(self) -> str:
+            raise ValueError
+
+    class Odd(sl.Process):
+        def on_event(self, event: Any, out: Any) -> None:
+            out.emit(user=Unreadable())
+
+    odd = orders().key_by("user").process("odd", Odd, output="user string")
+    with pytest.raises(NoExample, match=r"ValueError$"):
+        example(odd.flow, odd.node)  # type: ignore[arg-type]
+
+
 def test_behind_code_that_only_spark_can_run_there_is_none() -> None:
     panes = orders().transform(lambda df: df).key_by("user").window(sl.Tumbling("1m")).aggregate("one", n=sl.Count())
     with pytest.raises(NoExample, match="Spark alone"):

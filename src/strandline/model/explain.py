@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from strandline.errors import CheckFailed, StrandlineError
-from strandline.model.checks import check
+from strandline.model.checks import check, check_node
 from strandline.model.firing import closes, ends, written
 from strandline.model.flow import Flow
 from strandline.model.latency import BATCH_INTERVAL, waits_in_words
@@ -105,6 +105,9 @@ def explain(flow: Flow, *, load: Load | None = None, measure: Measure | None = N
 def sections(flow: Flow, *, load: Load | None = None, measure: Measure | None = None) -> Iterator[Section]:
     """The parts of an explanation. `load` is for how many events and keys the state is told; `measure` says its bytes."""
     assumed = load or Load()
+    risks, problems = _judged(flow)
+    if problems:
+        yield Section(kind="Problems", name="", lines=problems)
     for node in flow.nodes:
         if isinstance(node, SourceNode):
             yield Section(kind="Source", name=node.name, lines=[*_source(flow, node)])
@@ -114,12 +117,16 @@ def sections(flow: Flow, *, load: Load | None = None, measure: Measure | None = 
             yield Section(kind="Sink", name=node.name, lines=[*_sink(node)])
     if any(isinstance(node, StageNode | OperatorNode) for node in flow.nodes):
         yield Section(kind="Assumed", name="", lines=[*_assumed(assumed)])
+    if risks:
+        yield Section(kind="Risks", name="", lines=risks)
+
+
+def _judged(flow: Flow) -> tuple[list[str], list[str]]:
+    """The risks of a flow, or its problems."""
     try:
-        if risks := check(flow):
-            yield Section(kind="Risks", name="", lines=risks)
+        return check(flow), []
     except CheckFailed as failed:
-        problems = [f"{problem.what} {problem.fix}" for problem in failed.problems]
-        yield Section(kind="Problems", name="", lines=problems)
+        return [], [f"{problem.what} {problem.fix}" for problem in failed.problems]
 
 
 def _stateful(flow: Flow, node: Stateful, load: Load, measure: Measure | None) -> Section:
@@ -134,9 +141,9 @@ def _stateful(flow: Flow, node: Stateful, load: Load, measure: Measure | None) -
     try:
         played = example(flow, node)
     except NoExample as none:
-        return Section(
-            kind="Stage", name=node.name, lines=[*said, f"No example: {none}"], size=size, row_bytes=measured
-        )
+        wrong = any(check_node(each) for each in lineage(node))  # then the problems say more than what it raised
+        lines = said if wrong else [*said, f"No example: {none}"]
+        return Section(kind="Stage", name=node.name, lines=lines, size=size, row_bytes=measured)
     return Section(kind="Stage", name=node.name, lines=said, size=size, row_bytes=measured, example=played)
 
 

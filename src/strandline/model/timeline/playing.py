@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strandline.errors import StrandlineError
+from strandline.errors import StrandlineError, exception_in_words
 from strandline.model.aggregates import columns_of
 from strandline.model.expressions import Expression, parse
 from strandline.model.flow import Flow
@@ -112,7 +112,7 @@ def example(flow: Flow, node: Stateful) -> Example:
     except NoExample:
         raise
     except Exception as error:  # a user's own code may want other rows than those that are made up
-        said = error.what if isinstance(error, StrandlineError) else f"{type(error).__name__}: {error}"
+        said = error.what if isinstance(error, StrandlineError) else exception_in_words(error)
         raise NoExample(f"It cannot be played with rows that are made up: {said}") from None
 
 
