@@ -49,6 +49,16 @@ def test_explain_says_delay_and_size_and_plays_an_example(folder: Path, strandli
     assert "Sizes are for 100 events a second from each source and 5 keys" in said
 
 
+def test_explain_speaks_no_python(folder: Path, strandline: Types) -> None:
+    said = strandline("explain", "flow.py", folder=folder).stdout
+    assert [word for word in ("rate=", "keys=", "batch_interval=") if word in said] == []
+    refused = strandline("explain", "flow.py", "--keys", "0", folder=folder).stderr
+    assert refused.splitlines() == [
+        "error: 0 is no number of keys that are active.",
+        "  fix: Give a whole number from 1, such as 20000.",
+    ]
+
+
 @pytest.mark.parametrize("command", [("explain", "flow.py", "--rate", "0"), ("graph", "none.py")])
 def test_wrong_use_is_said(folder: Path, strandline: Types, command: tuple[str, ...]) -> None:
     answer = strandline(*command, folder=folder)

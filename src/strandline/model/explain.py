@@ -149,12 +149,12 @@ def _stateful(flow: Flow, node: Stateful, load: Load, measure: Measure | None) -
 
 def _assumed(load: Load) -> Iterator[str]:
     yield (
-        f"Sizes are for {load.rate:,} events a second from each source and {load.keys:,} keys that are active; say others "
-        "with rate= and keys=."
+        f"Sizes are for {load.rate:,} events a second from each source and {load.keys:,} keys that are active; ask for others "
+        "by rate and keys."
     )
     yield (
-        f"To each delay a tick is added: the pause until it begins, at most {BATCH_INTERVAL.text} (batch_interval=), and the "
-        "time that it takes."
+        "To each delay a tick is added: the pause until it begins, at most the batch interval of the run (here "
+        f"{BATCH_INTERVAL.text}), and the time that it takes."
     )
 
 

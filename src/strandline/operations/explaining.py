@@ -17,8 +17,8 @@ def explain(flow: Flow, *, rate: int = RATE, keys: int = KEYS, width: int | None
     >>> explain(Flow("empty"), rate=0)
     Traceback (most recent call last):
         ...
-    strandline.errors.DescriptionError: rate=0 is no number of events a second.
-      fix: Give a whole number from 1, such as rate=20000.
+    strandline.errors.DescriptionError: 0 is no number of events a second.
+      fix: Give a whole number from 1, such as 20000.
     """
     return model.explain(flow, load=load(rate, keys), measure=row_bytes, width=width)
 
@@ -31,9 +31,9 @@ def explained(flow: Flow, *, rate: int = RATE, keys: int = KEYS) -> dict[str, An
 
 def load(rate: int, keys: int) -> Load:
     """What sizes are told for, if it is a number."""
-    for name, value, what in (("rate", rate, "events a second"), ("keys", keys, "keys")):
+    for value, what in ((rate, "events a second"), (keys, "keys that are active")):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise DescriptionError(
-                f"{name}={value!r} is no number of {what}.", fix=f"Give a whole number from 1, such as {name}=20000."
+                f"{value!r} is no number of {what}.", fix="Give a whole number from 1, such as 20000."
             )
     return Load(rate=rate, keys=keys)
