@@ -291,6 +291,21 @@ def test_the_tree_answers_the_four_questions_of_each_stage_in_lines_that_fit() -
     assert max(map(len, drawn)) <= 80
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_names_of_sinks_and_conditions_are_in_lines_that_fit_too(answers: bool) -> None:
+    panes = stage().where("total > 3 and total < 4 and total <> 3.5 and length(user) between 3 and 20")
+    panes.sink("a_sink_with_a_long_name", Shelf(), rows="upsert", key=["user", "window_start", "window_end"])
+    drawn = graph(panes.flow, width=60, answers=answers).splitlines()
+    assert max(map(len, drawn)) <= 60
+    assert drawn[-5:] == [
+        "      └─ .where('total > 3 and total < 4 and total <> 3.5",
+        "         │  and length(user) between 3 and 20')",
+        "         └─ sink 'a_sink_with_a_long_name': Shelf,",
+        "               rows='upsert' by user, window_start,",
+        "               window_end",
+    ]
+
+
 def test_explain_and_graph_say_who_is_asked_and_what_becomes_of_a_question_that_fails() -> None:
     flow = sl.Flow("asked")
     orders = flow.source("orders", sl.Rows(schema="user string, at timestamp"), time="at")

@@ -54,7 +54,7 @@ def explain(
         typer.echo(json.dumps(explained(flow, rate=rate, keys=keys), indent=2))
         return
     for text in (
-        tree(flow, answers=False),
+        tree(flow, answers=False, width=_out.width),
         "",
         in_words(flow, rate=rate, keys=keys, width=_out.width if _out.is_terminal else None),
     ):

@@ -14,13 +14,14 @@ from strandline.model.nodes import AnyNode, Arrival, OperatorNode, SideNode, Sin
 from strandline.model.operator_words import operator_in_short
 from strandline.model.questions import questions
 
+INDENT: Final = len("│  ")
 LEAST: Final = 40  # in a narrow terminal lines are rather too long than of one word each
 
 
 def graph(flow: Flow, *, answers: bool = True, width: int = 120) -> str:
-    """The flow as a tree: each node stands under the one whose rows it takes.
+    """The flow as a tree, in lines of this width at most: each node stands under the one whose rows it takes.
 
-    `answers` are those to the four questions of each stage, in lines of this width at most.
+    `answers` are those to the four questions of each stage.
 
     >>> from strandline.sources.rows import Rows
     >>> flow = Flow("clicks")
@@ -35,17 +36,26 @@ def graph(flow: Flow, *, answers: bool = True, width: int = 120) -> str:
         for parent in parents_of(node)[:1]:  # the other side of a join is named, and not drawn again
             children.setdefault(id(parent), []).append(node)
     sources: list[AnyNode] = [node for node in flow.nodes if isinstance(node, SourceNode)]
-    return "\n".join([flow.name, *_branches(sources, children, width if answers else None)])
+    return "\n".join([flow.name, *_branches(sources, children, width, answers=answers)])
 
 
-def _branches(nodes: list[AnyNode], children: dict[int, list[AnyNode]], room: int | None) -> Iterator[str]:
-    inside = None if room is None else room - len("│  ")
+def _branches(nodes: list[AnyNode], children: dict[int, list[AnyNode]], room: int, *, answers: bool) -> Iterator[str]:
+    inside = room - INDENT
     for node in nodes:
         last, below = node is nodes[-1], children.get(id(node), [])
-        yield f"{'└─' if last else '├─'} {_label(node)}"
-        told = [] if inside is None else [f"{'│' if below else ' '}  {line}" for line in _answers(node, inside - 3)]
-        for line in (*told, *_branches(below, children, inside)):
+        label, *rest = _broken(_label(node), inside)
+        yield f"{'└─' if last else '├─'} {label}"
+        told = [*rest, *(_answers(node, inside - INDENT) if answers else [])]
+        lines = [f"{'│' if below else ' '}  {line}" for line in told]
+        for line in (*lines, *_branches(below, children, inside, answers=answers)):
             yield f"{'  ' if last else '│ '} {line}"
+
+
+def _broken(label: str, room: int) -> list[str]:
+    """A label in lines; all but the first have less room, for they are indented."""
+    indent = " " * INDENT
+    lines = wrap(label, max(room, LEAST), subsequent_indent=indent, break_on_hyphens=False)
+    return [line.removeprefix(indent) for line in lines]
 
 
 def _answers(node: AnyNode, room: int) -> Iterator[str]:
