@@ -68,6 +68,29 @@ def test_the_picture_has_every_node_and_the_four_questions_of_each_stage() -> No
     assert [said.split().count(question) >= stages for question in QUESTIONS] == [True] * 4
 
 
+def test_the_names_of_ports_stand_in_their_boxes_beside_each_other() -> None:
+    flow = large()
+    rows = flow.source("n", sl.Rows(schema="k int, at timestamp"), time="at")
+    rows.join_table("t", flow.table("o", rows, key="k"), suffix="_o")  # a narrow box
+    drawn = ET.fromstring(flow.svg())
+    boxes = [
+        tuple(float(each.get(name, "0")) for name in ("x", "y", "width", "height"))
+        for group in drawn.iter(f"{SVG}g")
+        if group.get("class") == "stage"
+        for each in group.iter(f"{SVG}rect")
+    ]
+    names = [each for each in drawn.iter(f"{SVG}text") if each.get("class") == "port"]
+    ends = [
+        (float(each.get("x", "0")), float(each.get("y", "0")), width(each.text or "", 11) / 2 + 2) for each in names
+    ]
+    assert len(ends) == 6
+    for x, y, half in ends:
+        assert any(left <= x - half and x + half <= left + wide and top < y - 9 and y < top + high
+                   for left, top, wide, high in boxes)  # fmt: skip
+    for (one, y, half), (other, below, its) in itertools.combinations(ends, 2):
+        assert y != below or abs(one - other) >= half + its
+
+
 def test_what_users_write_is_escaped() -> None:
     events = orders()
     events.where("user <> '<b>&'").sink("out", Shelf())

@@ -20,6 +20,7 @@ _TEXT: Final = 12.0
 _LINE: Final = 16.0  # from line to line
 _GAP: Final = 4.0  # between two answers
 _LABELS: Final = 8.0  # between a label and its text
+_PORT: Final = 11.0
 _HEAD: Final = 26.0  # the name of the flow
 
 # Everything has a colour of its own in both schemes, the ground too: text is never on a ground that is not ours.
@@ -34,9 +35,10 @@ _COLOURS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A box with its lines broken: (label, text, whether it is the title) from top to bottom, and its size."""
+    """A box with its lines broken, and its size. In a line of its own above them stand the ports, each below its arrow."""
 
     box: Box
+    ports: float
     title: list[str]
     answers: list[tuple[str, list[str]]]
     labels: float
@@ -51,7 +53,8 @@ def svg(diagram: Diagram) -> str:
     >>> drawn.startswith("<svg "), "a &lt;b&gt;" in drawn, "n &lt; 3" in drawn
     (True, True, True)
     """
-    boxes = [_write(box) for box in diagram.boxes]
+    ports = [[arrow.port for arrow in diagram.arrows if arrow.end == at] for at in range(len(diagram.boxes))]
+    boxes = [_write(box, taken) for box, taken in zip(diagram.boxes, ports, strict=True)]
     placed = place([(box.width, box.height) for box in boxes], [(arrow.start, arrow.end) for arrow in diagram.arrows])
     wide = max(placed.width, width(diagram.name, 16)) + 2 * _MARGIN
     high = placed.height + 2 * _MARGIN + _HEAD
@@ -65,12 +68,13 @@ def svg(diagram: Diagram) -> str:
         f'<g transform="translate({_MARGIN} {_MARGIN + _HEAD})">',
         *_arrows(diagram, boxes, placed),
         *(part for box, x, y in zip(boxes, placed.xs, placed.ys, strict=True) for part in _drawn(box, x, y)),
+        *_ports(diagram, boxes, placed),
         "</g></svg>",
     ]
     return "\n".join(parts)
 
 
-def _write(box: Box) -> _Written:
+def _write(box: Box, ports: list[str]) -> _Written:
     most = _WIDEST[box.kind] - 2 * _PADDING
     code = box.kind in ("step", "side")
     size = _TEXT if code else 1.1 * _TITLE  # titles are bold, and a little wider
@@ -79,9 +83,16 @@ def _write(box: Box) -> _Written:
     answers = [(label, wrapped(text, most - labels, _TEXT)) for label, text in box.lines]
     own = max([width(line, size, fixed=code) for line in title])
     own = max([own, *(labels + width(line, _TEXT) for _, lines in answers for line in lines)])
+    above = _LINE if any(ports) else 0.0
     rows = len(title) + sum(len(lines) for _, lines in answers)
-    high = rows * _LINE + len(answers) * _GAP + (_GAP if answers else 0) + 2 * _PADDING - 4
-    return _Written(box, title, answers, labels, min(own, most) + 2 * _PADDING, high)
+    high = above + rows * _LINE + len(answers) * _GAP + (_GAP if answers else 0) + 2 * _PADDING - 4
+    wide = max(min(own, most) + 2 * _PADDING, (len(ports) + 1) * _between(ports))
+    return _Written(box, above, title, answers, labels, wide, high)
+
+
+def _between(ports: list[str]) -> float:
+    """How far apart arrows must come in, for the names of their ports to stand beside each other."""
+    return max((width(port, _PORT) for port in ports if port), default=0.0) + _LABELS
 
 
 def _drawn(written: _Written, middle: float, top: float) -> Iterator[str]:
@@ -91,7 +102,7 @@ def _drawn(written: _Written, middle: float, top: float) -> Iterator[str]:
     yield (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{written.width:.1f}" height="{written.height:.1f}" rx="{round_:.1f}"/>'
     )
-    x, y = left + _PADDING, top + _PADDING + 8
+    x, y = left + _PADDING, top + _PADDING + 8 + written.ports
     for line in written.title:
         yield f'<text class="title" x="{x:.1f}" y="{y:.1f}">{escape(line, quote=False)}</text>'
         y += _LINE
@@ -113,25 +124,31 @@ def _arrows(diagram: Diagram, boxes: list[_Written], placed: Placed) -> Iterator
         side = boxes[end].box.kind == "side"
         middle = placed.xs[arrow.start]
         lower, floor = (middle, placed.ys[arrow.start] + start.height), (middle, placed.floors[arrow.start])
-        last = (placed.xs[end] + _port(diagram, boxes[end], placed, at), placed.ys[end])
+        last = (_entry(diagram, boxes, placed, at), placed.ys[end])
         tip = (last[0], last[1] - 7)
         yield f'<path class="arrow{" aside" if side else ""}" d="{_curve([lower, floor, *placed.through[at], tip])}"/>'
         yield f'<path class="tip" d="M{last[0]:.1f} {last[1]:.1f} l-4.5 -9 h9 z"/>'
+
+
+def _ports(diagram: Diagram, boxes: list[_Written], placed: Placed) -> Iterator[str]:
+    """The name of each port inside of its box, where no arrow leads."""
+    for at, arrow in enumerate(diagram.arrows):
         if arrow.port:
-            yield f'<text class="port" x="{last[0] + 8:.1f}" y="{last[1] - 6:.1f}">{escape(arrow.port, quote=False)}</text>'
+            x, y = _entry(diagram, boxes, placed, at), placed.ys[arrow.end] + _LINE
+            yield f'<text class="port" x="{x:.1f}" y="{y:.1f}">{escape(arrow.port, quote=False)}</text>'
 
 
-def _port(diagram: Diagram, box: _Written, placed: Placed, at: int) -> float:
-    """How far from the middle of its box an arrow comes in: those of a join beside each other, as they come from above."""
-    beside = [each for each, arrow in enumerate(diagram.arrows) if arrow.end == diagram.arrows[at].end]
-    if len(beside) < 2:
-        return 0.0
+def _entry(diagram: Diagram, boxes: list[_Written], placed: Placed, at: int) -> float:
+    """Where an arrow comes into its box: those of a join beside each other, in the order in which they come from above."""
+    end = diagram.arrows[at].end
+    beside = [each for each, arrow in enumerate(diagram.arrows) if arrow.end == end]
 
     def comes_from(each: int) -> float:
         through = placed.through[each]
         return through[-1][0] if through else placed.xs[diagram.arrows[each].start]
 
-    return box.width * ((sorted(beside, key=comes_from).index(at) + 1) / (len(beside) + 1) - 0.5)
+    share = (sorted(beside, key=comes_from).index(at) + 1) / (len(beside) + 1)
+    return placed.xs[end] + boxes[end].width * (share - 0.5)
 
 
 def _curve(points: list[tuple[float, float]]) -> str:
@@ -153,7 +170,7 @@ def _style() -> str:
         ".strandline-flow .label{font-weight:600}"
         ".strandline-flow .step .title,.strandline-flow .side .title"
         "{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
-        ".strandline-flow .port{font-size:11px}"
+        ".strandline-flow .port{font-size:11px;text-anchor:middle}"
         ".strandline-flow .arrow{fill:none;stroke-width:1.5}.strandline-flow .aside{stroke-dasharray:5 4}"
     )
     return f"{common}{light}@media (prefers-color-scheme:dark){{{dark}}}"
