@@ -16,9 +16,8 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
 from docs.panel import panel_of_the_documents
-from strandline.model.explain import Section, sections
+from strandline.cli.describing import explanation
 from strandline.model.flow import Flow
-from strandline.operations.sizing import row_bytes
 
 ROOT: Final = Path(__file__).parents[1]
 HERE: Final = Path(__file__).parent / "pictures"
@@ -67,24 +66,13 @@ def graph() -> str:
     return flow_of_the_readme().svg()
 
 
-def explanation() -> str:
-    """What `strandline explain` says of a stage."""
-    found = sections(flow_of_the_readme(), measure=row_bytes)
-    return terminal(
-        _coloured(next(section for section in found if section.kind == "Stage")), "strandline explain flow.py"
-    )
-
-
-def _coloured(section: Section) -> Text:
-    text = Text(section.text(WIDTH))
-    text.highlight_regex(r"^Stage .*$|^ +An example.*$", "bold")
-    text.highlight_regex(r"(?m)^  (What|Where|When|How|Delay|Size): ", "bold cyan")
-    text.highlight_regex(r"━+▶?|▶", "green")
-    text.highlight_regex("●", "bold yellow")
-    text.highlight_regex(r"(?m)\+ (early|on time|late):.*$", "green")
-    text.highlight_regex(r"(?m)- (early|on time|late):.*$", "red")
-    text.highlight_regex(r"(?m)→ .*$", "magenta")
-    return text
+def explained() -> str:
+    """What `strandline explain` prints of a stage."""
+    printed = explanation(flow_of_the_readme(), width=WIDTH).split()
+    first = next(at for at, line in enumerate(printed) if line.plain.startswith("Stage "))
+    end = next(at for at, line in enumerate(printed) if at > first and line.plain.startswith("Sink "))
+    left_out = Text("⋮")
+    return terminal(Text("\n").join([left_out, *printed[first - 1 : end], left_out]), "strandline explain flow.py")
 
 
 def panel() -> str:
@@ -93,7 +81,7 @@ def panel() -> str:
 
 
 # What else is drawn stands here with what draws it.
-PICTURES: Final[dict[str, Callable[[], str]]] = {"graph.svg": graph, "explain.svg": explanation, "panel.svg": panel}
+PICTURES: Final[dict[str, Callable[[], str]]] = {"graph.svg": graph, "explain.svg": explained, "panel.svg": panel}
 
 
 def write() -> list[str]:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.cli.test_main import FLOW, Types, folder, strandline
+from tests.cli.test_terminals import ESCAPE
 
 __all__ = ["folder", "strandline"]
 
@@ -65,15 +66,13 @@ def test_wrong_use_is_said(folder: Path, strandline: Types, command: tuple[str, 
     assert (answer.returncode, "fix:" in answer.stderr, "Traceback" in answer.stderr) == (2, True, False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["graph", "explain"])
-def test_in_a_narrow_terminal_no_sentence_is_cut(tmp_path: Path, command: str) -> None:
-    (tmp_path / "flow.py").write_text(FLOW.format(key="user"), encoding="utf-8")
+def in_a_terminal(folder: Path, command: str) -> str:
+    """What a command writes where somebody reads it."""
+    (folder / "flow.py").write_text(FLOW.format(key="user"), encoding="utf-8")
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "72", "LINES": "40", "TERM": "xterm"}
     typed = subprocess.Popen(
-        [sys.executable, "-m", "strandline", command, "flow.py"],
-        cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs,
+        [sys.executable, "-m", "strandline", command, "flow.py"], cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**os.environ, "COLUMNS": "72", "LINES": "40", "TERM": "xterm"},
     )  # fmt: skip
     os.close(theirs)
     said = b""
@@ -87,7 +86,26 @@ def test_in_a_narrow_terminal_no_sentence_is_cut(tmp_path: Path, command: str) -
         said += part
     os.close(ours)
     assert typed.wait() == 0, said.decode()
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["graph", "explain"])
+def test_in_a_narrow_terminal_no_sentence_is_cut(tmp_path: Path, command: str) -> None:
+    said = ESCAPE.sub("", in_a_terminal(tmp_path, command))
     drawing = ("●", "─", "+ ", "→")
-    sentences = [line for line in said.decode().splitlines() if not any(mark in line for mark in drawing)]
+    sentences = [line for line in said.splitlines() if not any(mark in line for mark in drawing)]
     assert any("windows of 1m" in line for line in sentences)
     assert max(len(line) for line in sentences) <= 72
+
+
+def test_an_explanation_has_colours_where_they_are_seen(
+    folder: Path, strandline: Types, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\x1b" not in strandline("explain", "flow.py", folder=folder).stdout
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    said = in_a_terminal(folder, "explain")
+    bold, cyan = "\x1b[1m", "\x1b[1;36m"
+    assert f"{bold}Stage 'counts'\x1b[0m" in said
+    assert f"\n{cyan}  Where:\x1b[0m windows of 1m" in said
+    assert "\x1b[32m" + 40 * " " + "+ on time: " in said

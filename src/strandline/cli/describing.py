@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -15,11 +15,23 @@ from strandline.cli.failing import WrongUse
 from strandline.cli.finding import find_flow
 from strandline.cli.running import Place
 from strandline.model.drawing.diagram import Diagram
+from strandline.model.flow import Flow
 from strandline.model.graph import graph as tree
 from strandline.model.sizes import KEYS, RATE
 
 AsJson = Annotated[bool, Option("--json", help="As JSON, for a program.")]
 _out = Console(highlight=False)
+# What is coloured in an explanation; lines that begin with many blanks say what came of a step of an example.
+_STYLES: Final = {
+    r"^\S.*$|^  An example, .*$": "bold",
+    r"^Problems$": "red",
+    r"^  [A-Z]\w*:(?= )": "bold cyan",
+    r"━+▶?|▶": "green",
+    r"●": "bold yellow",
+    r"^ {30,}\+ .*$": "green",
+    r"^ {30,}- .*$": "red",
+    r"^ {30,}→ .*$": "magenta",
+}
 
 
 def graph(
@@ -46,19 +58,25 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what a flow means: what comes when, in an example too, what can be lost, what is kept, and what is promised."""
-    from strandline.operations.explaining import explain as in_words  # it brings the kernel, which others do not need
-    from strandline.operations.explaining import explained
-
     flow = find_flow(place)
     if as_json:
+        from strandline.operations.explaining import explained  # it brings the kernel, which others do not need
+
         typer.echo(json.dumps(explained(flow, rate=rate, keys=keys), indent=2))
         return
-    for text in (
-        tree(flow, answers=False, width=_out.width),
-        "",
-        in_words(flow, rate=rate, keys=keys, width=_out.width if _out.is_terminal else None),
-    ):
-        _out.print(Text(text), soft_wrap=True)
+    _out.print(Text(f"{tree(flow, answers=False, width=_out.width)}\n"), soft_wrap=True)
+    width = _out.width if _out.is_terminal else None
+    _out.print(explanation(flow, rate=rate, keys=keys, width=width), soft_wrap=True)
+
+
+def explanation(flow: Flow, *, rate: int = RATE, keys: int = KEYS, width: int | None = None) -> Text:
+    """A flow in words as a terminal shows it; where there are no colours they are left out."""
+    from strandline.operations.explaining import explain as in_words
+
+    text = Text(in_words(flow, rate=rate, keys=keys, width=width))
+    for pattern, style in _STYLES.items():
+        text.highlight_regex(f"(?m){pattern}", style)
+    return text
 
 
 def _write(path: Path, text: str) -> None:
