@@ -163,3 +163,11 @@ def test_rules_and_dashboard_are_written_for_prometheus_and_grafana(tmp_path: Pa
     (tmp_path / "file").write_text("", encoding="utf-8")
     code, _, err = strandline("monitoring", str(tmp_path / "file"))
     assert (code, "cannot be written to" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["status", "tail"])
+def test_names_stand_in_json_as_they_are_written(command: str, tmp_path: Path, clock: Any, strandline: Any) -> None:
+    records = journal(5)
+    clock(records[-1]["now"])
+    state = str(kept(tmp_path, [{**each, "flow": "kaffee-zürich"} for each in records]))
+    assert '"kaffee-zürich"' in strandline(command, "--state", state, "--json")[1]

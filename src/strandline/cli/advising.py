@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, get_args
 
 from rich.console import Console
 from typer import Argument, Option
 
 from strandline.cli.advice import shown
+from strandline.cli.answers import AsJson, show_json
 from strandline.cli.failing import WrongUse
 from strandline.errors import DescriptionError, StateError, did_you_mean
 from strandline.model.time import Span
@@ -63,11 +63,12 @@ def advise_(
     separator: Annotated[str, Option(help="Of CSV.")] = ",",
     rows: Annotated[int, Option(help="How many events to look at, at most.")] = MOST,
     png: Annotated[str | None, Option(help="Draw the picture into this file too.", show_default=False)] = None,
-    as_json: Annotated[bool, Option("--json", help="As JSON: spans in microseconds, shares from 0 to 1.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Propose a watermark's bound, a lateness and a ttl from how late events come.
 
     A bound is judged as a run judges it: an event is late if its time lies before the watermark that held before it came.
+    As JSON, spans are in microseconds and shares from 0 to 1.
     """
     rate, chosen = read_rate(late_rate), None if bound is None else Span.of(bound)
     if file is not None and state is not None:
@@ -134,7 +135,7 @@ def _word(option: str, value: str | None, known: tuple[str, ...]) -> Any:
 
 def _tell(found: Advice, source: str, *, as_json: bool) -> None:
     if as_json:
-        out.print(json.dumps(found.to_json()), soft_wrap=True, markup=False)
+        show_json(found.to_json())
         return
     for part in shown(found, source, out.width):
         out.print(part)

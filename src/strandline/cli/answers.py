@@ -19,9 +19,14 @@ WIDE: Final = 10_000
 AsJson = Annotated[bool, Option("--json", help="For scripts: JSON on stdout.")]
 
 
-def show_json(value: object) -> None:
-    """Print a value as JSON, and nothing else."""
-    sys.stdout.write(f"{json.dumps(value, indent=2, ensure_ascii=False, default=plain)}\n")
+def show_json(value: object, *, as_line: bool = False) -> None:
+    """Print a value as JSON, and nothing else; as one line where more values follow, and at once: somebody may wait for it.
+
+    >>> show_json({"town": "Zürich", "open": Span.of("90s")}, as_line=True)
+    {"town": "Zürich", "open": 90000000}
+    """
+    sys.stdout.write(f"{json.dumps(value, indent=None if as_line else 2, ensure_ascii=False, default=plain)}\n")
+    sys.stdout.flush()
 
 
 def plain(value: object) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, Exit, Option
 
+from strandline.cli.answers import AsJson, show_json
 from strandline.cli.failing import UNHEALTHY, WrongUse
 from strandline.cli.following import LOOK_EVERY, tick_line
 from strandline.cli.running import State
@@ -35,7 +35,6 @@ MOST_SHOWN: Final = 20
 USES: Final = ("name it under rule_files: in prometheus.yml", "import it in Grafana (Dashboards, New, Import)")
 PIPED: Final = 160  # columns, where no terminal has a width
 STYLES: Final[Mapping[Severity, str]] = {"critical": "bold red", "warning": "bold yellow", "notice": "bold"}
-AsJson = Annotated[bool, Option("--json", help="For scripts; the fields are described in docs/monitoring.md.")]
 
 
 def status(
@@ -45,12 +44,15 @@ def status(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say where a flow is: its last tick, each partition's watermark against the clock, backlog, state, sinks."""
+    """Say where a flow is: its last tick, each partition's watermark against the clock, backlog, state, sinks.
+
+    docs/monitoring.md says what the fields of its JSON are.
+    """
     watched = look(storage_at(state), clock.now())
     findings = judge(watched)
     told = status_of(watched, findings)
     if as_json:
-        print(json.dumps(told))  # noqa: T201 - for scripts, as it is
+        show_json(told)
     else:
         out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED)
         _show(told, out)
@@ -67,9 +69,9 @@ def tail(
     follow: Annotated[bool, Option("--follow", "-f", help="Go on as ticks come; Ctrl-C ends it.")] = False,
     last: Annotated[int, Option(min=0, help="How many of the last ticks.")] = 10,
     since: Annotated[int | None, Option(min=0, help="From this tick on, instead.", show_default=False)] = None,
-    as_json: Annotated[bool, Option("--json", help="The records of the journal, one a line.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show the journal: a line for each tick, as `run` prints them."""
+    """Show the journal: a line for each tick, as `run` prints them; of JSON its record."""
     storage = storage_at(state)
     ticks = recorded_ticks(storage)
     if not ticks and not follow:
@@ -78,7 +80,10 @@ def tail(
         since = 0 if last > len(ticks) or not ticks else [*ticks, ticks[-1] + 1][-1 - last]
     with suppress(KeyboardInterrupt):
         for record in _records(storage, since, follow=follow):
-            print(json.dumps(record) if as_json else tick_line(record), flush=True)  # noqa: T201 - for scripts too
+            if as_json:
+                show_json(record, as_line=True)
+            else:
+                print(tick_line(record), flush=True)  # noqa: T201 - rich would wrap it
 
 
 def monitoring(
