@@ -70,3 +70,12 @@ def test_a_notebook_gets_html_in_which_no_name_is_markup() -> None:
 
 def test_a_notebook_is_told_that_there_is_no_tick_yet() -> None:
     assert "no tick yet" in overview_html("shop", None, NOON, running=True)
+
+
+def test_a_notebook_gets_the_tables_of_the_panel() -> None:
+    many = {f"orders/{number}": partition(number) for number in range(40)}
+    found = overview([record(partitions={"orders": many}, sinks={"ta\nble": {"rows": 8, "pending": 1}})])
+    assert found is not None
+    text = overview_html("shop", found, NOON, running=True)
+    for cell in ("orders, 12 of 40", "orders/39", "39.0s", "ta\\nble", "1 tick behind", "dropped"):
+        assert f">{cell}</t" in text, cell

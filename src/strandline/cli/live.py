@@ -82,7 +82,7 @@ class LivePanel(Follower):
         except OSError:
             columns = lines = 0
         # A terminal that was given no size says that it has none.
-        return max(columns, 40) if columns else 80, max(lines, 10) if lines else 24
+        return max(columns, 40) if columns else 80, max(lines, 2) if lines else 24
 
     def _say(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from strandline.model.time import Instant
-from strandline.operations.overview import Overview, StageNow, Totals, overview, worst_first
-from strandline.operations.partitions import Partition
-from strandline.operations.said import brief, clock, counted, rated, sized, why
-
-Lines = list[list[str | Text]]
+from strandline.operations.overview import Overview, Totals, overview
+from strandline.operations.overview_tables import OverviewTable, Tone, partition_table, sink_table, stage_table
+from strandline.operations.said import brief, clock, plural, rated, visible
 
 COLOURS: Final = {"read": "cyan", "step": "green", "waited": "red", "commit": "magenta", "publish": ""}
-HOTTEST: Final = 3
-NARROW: Final = 110  # columns: below this a time of day must do
+STYLES: Final[Mapping[Tone, str]] = {"": "", "bold": "bold", "warning": "yellow", "dim": "dim"}
+LONGEST_NAME: Final = 24
+SHORTEST: Final = 12  # of a name, or of what stands in the last column
+BETWEEN: Final = 2
+NARROW: Final = 110  # columns: below this a time of day must do, and the hottest key alone
+NARROWEST: Final = 70
+LESS_NEEDED: Final = ("growth", "early", "on time", "late", "hottest", "left")
+"""Columns that are left out where a terminal is narrower than that."""
+HEAD: Final = 4
+FEW: Final = 3
+"""Where fewer rows of a table could be shown than these, and there are more, what matters most is chosen."""
 
 
 def panel(
     records: Sequence[Mapping[str, Any]], now: Instant, size: tuple[int, int], totals: Totals | None = None
 ) -> RenderableType:
-    """The panel, from the records of the last ticks, for a terminal of so many columns and lines.
+    """The panel, from the records of the last ticks, for a terminal of so many columns and lines; never more lines than those.
 
     `now` is what the clock says: a watermark stays behind also while no tick is made. Pure: it reads and writes nothing.
     """
@@ -32,19 +40,71 @@ def panel(
     found = overview(records, totals)
     if found is None:
         return Text("no tick yet", "dim")
-    head = [_title(found, now), _rates(found), _bar(found, width), _legend(found)]
-    tables = [_partitions(found, now, width), _stages(found, width), _sinks(found)]
-    shared = _shared([len(rows) for _, rows in tables], height - len(head) - 1)
-    drawn = [_drawn(titles, rows, lines) for (titles, rows), lines in zip(tables, shared, strict=True)]
-    return Group(*head, *(each for each in drawn if each is not None))
+    tables = _tables(found, now, width)
+    draw = _roomy if height >= _lines_of_roomy(tables) else _tight
+    return Group(*draw(found, now, tables, size))
+
+
+def _tables(found: Overview, now: Instant, width: int) -> list[OverviewTable]:
+    """Partitions, stages and sinks, with the columns for which the width suffices."""
+    narrow = width < NARROW
+    every = partition_table(found, now, narrow=narrow), stage_table(found, narrow=narrow), sink_table(found)
+    return [each.without(*LESS_NEEDED) for each in every] if width < NARROWEST else list(every)
+
+
+def _lines_of_roomy(tables: Sequence[OverviewTable]) -> int:
+    return HEAD + sum(2 + min(FEW, len(table.rows)) for table in tables if table.rows)
+
+
+def _roomy(
+    found: Overview, now: Instant, tables: Sequence[OverviewTable], size: tuple[int, int]
+) -> list[RenderableType]:
+    """All there is, with a line between two tables, and as many rows of each as there is room for."""
+    width, height = size
+    lines: list[RenderableType] = [_title(found, now), _rates(found), _bar(found, width), _legend(found)]
+    for table, rows in zip(tables, _shared([len(table.rows) for table in tables], height - HEAD), strict=True):
+        lines += [Text(), _drawn(table.cut(rows), width)] if table.rows else []
+    return lines
+
+
+def _tight(
+    found: Overview, now: Instant, tables: Sequence[OverviewTable], size: tuple[int, int]
+) -> list[RenderableType]:
+    """What matters most where there is little room: who holds the watermark, the stages, and the sinks in a line."""
+    (partitions, stages, sinks), (width, height) = tables, size
+    holder = _in_a_line(partitions.cut(1).without("watermark", "rows", "left"))
+    lines: list[RenderableType] = [_title(found, now), _rates(found), holder, _in_a_line(sinks), _legend(found)]
+    del lines[height:]
+    left = height - len(lines)
+    if stages.rows and left >= 2:
+        shown = stages.cut(left - 1)
+        lines.insert(3, _drawn(shown, width))
+        left -= 1 + len(shown.rows)
+    if partitions.rows and left >= 2:  # the line makes room for its table
+        lines[2] = _drawn(partitions.cut(left), width)
+    return lines
+
+
+def _in_a_line(table: OverviewTable) -> Text:
+    """A table as a line: the most urgent row first, numbers with their titles, and what is empty left out."""
+    said = Text(no_wrap=True, overflow="ellipsis").append(f"{table.titles[0]}: ", "dim")
+    if not table.rows:
+        return said.append("none")
+    for place, at in enumerate(table.urgent):
+        said.append(" · " if place else "", "dim")
+        for column, (title, cell) in enumerate(zip(table.titles, table.rows[at], strict=True)):
+            if cell.text:
+                said.append(f" {title} " if column and title else " " if column else "", "dim")
+                said.append(cell.text, STYLES[cell.tone])
+    return said
 
 
 def _title(found: Overview, now: Instant) -> Text:
     state = "finished" if found.finished else "caught up" if found.caught_up else "reading"
-    restarts = f" · {found.restarts} restart{'' if found.restarts == 1 else 's'}" if found.restarts else ""
+    restarts = f" · {plural(found.restarts, 'restart')}" if found.restarts else ""
     ago = f" · {brief(max(0, now - found.now))} ago"
     return _line(
-        (f"{found.flow}", "bold"), f" · tick {found.tick:,} at {clock(found.now)}Z{ago} · {state}",
+        (visible(found.flow), "bold"), f" · tick {found.tick:,} at {clock(found.now)}Z{ago} · {state}",
         (restarts, "yellow"),
     )  # fmt: skip
 
@@ -83,62 +143,6 @@ def _legend(found: Overview) -> Text:
     return _line(*said)
 
 
-def _partitions(found: Overview, now: Instant, width: int) -> tuple[list[str], Lines]:
-    several = len(found.sources) > 1
-    rows: Lines = []
-    for each in worst_first(found.partitions):
-        behind = now - each.watermark if each.watermark.in_calendar else None
-        name = f"{each.source} {each.name}" if several else each.name
-        bound = found.bounds.get(each.source)
-        far = behind is not None and bound is not None and behind > 2 * max(bound, 1_000_000) and not each.idle
-        rows.append([
-            Text(_short(name, 24), "bold" if each.holds else ""), _time(each.watermark, width),
-            Text("-" if behind is None else brief(behind), "yellow" if far else ""),
-            counted(each.rows), counted(each.backlog), Text(why(each), _colour(each)),
-        ])  # fmt: skip
-    source = "partition" if several else next(iter(found.sources), "partition")
-    return [source, "watermark", "behind", "rows", "left", ""], rows
-
-
-def _colour(each: Partition) -> str:
-    return "yellow" if each.holds and each.why else "dim" if each.idle else ""
-
-
-def _stages(found: Overview, width: int) -> tuple[list[str], Lines]:
-    rows: Lines = []
-    for each in found.stages:
-        shown = [counted(each.panes.get(timing, 0)) for timing in ("early", "on_time", "late")]
-        if "rows" in each.panes:  # what operators give has no timing
-            shown = ["", f"{counted(each.panes['rows'])} rows", ""]
-        rows.append([
-            Text(_short(each.name, 20), "bold"), counted(each.rows), _grows(each), sized(each.nbytes), *shown,
-            Text(counted(each.late), "yellow" if each.late else ""), _hot(each, 1 if width < NARROW else HOTTEST),
-        ])  # fmt: skip
-    return ["stage", "open", "growth", "state", "early", "on time", "late", "dropped", "hottest"], rows
-
-
-def _grows(each: StageNow) -> Text:
-    if each.growth is None:
-        return Text("-")
-    sign = "+" if each.growth > 0 else ""
-    return Text(f"{sign}{rated(each.growth)}", "yellow" if each.endless and each.growth > 0 else "")
-
-
-def _hot(each: StageNow, most: int) -> Text:
-    return Text(" ".join(f"{_short(key, 12)} {share:.0%}" for key, share in each.hottest[:most]), "dim")
-
-
-def _sinks(found: Overview) -> tuple[list[str], Lines]:
-    rows: Lines = [
-        [
-            Text(_short(each.name, 24), "bold"), counted(each.rows), rated(each.rate),
-            Text(f"{each.pending} ticks behind", "yellow") if each.pending else "",
-        ]
-        for each in found.sinks
-    ]  # fmt: skip
-    return ["sink", "rows", "rate", ""], rows
-
-
 def _shared(wanted: Sequence[int], height: int) -> list[int]:
     """How many lines of rows each table gets, of a height that holds their titles and a line between them too.
 
@@ -156,29 +160,25 @@ def _shared(wanted: Sequence[int], height: int) -> list[int]:
     return given
 
 
-def _drawn(titles: Sequence[str], rows: Lines, lines: int) -> RenderableType | None:
-    if not rows:
-        return None
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
-    for at, title in enumerate(titles):
-        plain = at == 0 or title in {"", "watermark", "hottest"}
-        table.add_column(title, justify="left" if plain else "right", no_wrap=True, overflow="ellipsis")
-    shown = rows if len(rows) <= lines else rows[: max(0, lines - 1)]
-    for row in shown:
-        table.add_row(*row)
-    if len(shown) < len(rows):
-        table.add_row(Text(f"and {len(rows) - len(shown):,} more", "dim"))
-    return Group(Text(), table)
+def _drawn(table: OverviewTable, width: int) -> Table:
+    name, *numbers, last = _widths(table, width)
+    drawn = Table(box=None, pad_edge=False, padding=(0, BETWEEN, 0, 0), show_edge=False, header_style="dim")
+    for at, (title, room) in enumerate(zip(table.titles, (name, *numbers, last), strict=True)):
+        side: Literal["left", "right"] = "left" if table.is_left(at) else "right"
+        drawn.add_column(Text(title), justify=side, no_wrap=True, overflow="ellipsis", width=room)
+    for row in table.rows:
+        drawn.add_row(*(Text(cell.text, STYLES[cell.tone]) for cell in row))
+    return drawn
+
+
+def _widths(table: OverviewTable, width: int) -> list[int]:
+    """How wide each column is: no number is cut; the name and the last column share what is left."""
+    columns = zip(table.titles, *([cell.text for cell in row] for row in table.rows), strict=True)
+    name, *numbers, last = (max(map(cell_len, column)) for column in columns)
+    left = width - sum(numbers) - BETWEEN * (len(table.titles) - 1)
+    name = min(name, LONGEST_NAME, max(SHORTEST, left - min(last, SHORTEST)))
+    return [name, *numbers, min(last, max(1, left - name))]
 
 
 def _line(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
-
-
-def _time(instant: Instant, width: int) -> str:
-    said = clock(instant)
-    return said.partition(" ")[2] if width < NARROW and instant.in_calendar else said
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -27,13 +27,13 @@ RECENT: Final = 30_000_000  # microseconds: rates are of this time up to the las
 class Totals:
     """What a run did so far, in counts that only grow: records are forgotten, these are not.
 
-    `panes` counts a stage's by timing; `late` and `rejected` count rows of sources and stages; `rows` are those that were read.
+    `panes` counts a stage's by timing; `dropped` and `rejected` count rows of sources and stages; `rows` are those that were read.
     """
 
     ticks: int = 0
     rows: int = 0
     panes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    late: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=dict)
     delivered: Mapping[str, int] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class Totals:
             panes[stage].update(shown)
         return Totals(
             ticks=self.ticks + 1, rows=self.rows + rows_read(record), panes=panes,
-            late=_added(self.late, {name: book["late"] for name, book in books.items()}),
+            dropped=_added(self.dropped, {name: book["late"] for name, book in books.items()}),
             rejected=_added(self.rejected, {name: book["rejected"] for name, book in books.items()}),
             delivered=_added(self.delivered, {name: sink["rows"] for name, sink in record.get("sinks", {}).items()}),
         )  # fmt: skip
@@ -71,7 +71,7 @@ class StageNow:
     endless: bool
     watermark: Instant
     panes: Mapping[str, int]
-    late: int
+    dropped: int
     rejected: int
     hottest: tuple[tuple[str, float], ...]
 
@@ -154,7 +154,7 @@ def _stages(last: Record, recent: Sequence[Record], totals: Totals) -> tuple[Sta
         StageNow(
             name=name, rows=state["rows"], nbytes=state["bytes"], growth=_growth(recent, _rows_of(name)),
             endless=name in last["endless"], watermark=Instant(last["watermarks"].get(name, Instant.BEFORE_ALL_TIME)),
-            panes=totals.panes.get(name, {}), late=totals.late.get(name, 0), rejected=totals.rejected.get(name, 0),
+            panes=totals.panes.get(name, {}), dropped=totals.dropped.get(name, 0), rejected=totals.rejected.get(name, 0),
             hottest=tuple((hot["key"], hot["share"]) for hot in _last_with(recent, "hottest", name)),
         )
         for name, state in last["state"].items()

@@ -1,13 +1,16 @@
-"""Numbers as people read them at a glance: a few digits and a unit."""
+"""What is said at a glance: numbers in a few digits and a unit, and the texts of others on one line."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from strandline.model.time import Instant
 from strandline.operations.partitions import Partition
 
 SECOND: Final = 1_000_000
+_OBEYED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Signs that a terminal obeys or cannot print: controls, ends of lines, directions of writing, halves of a pair."""
 _LONG: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s"))
 
 
@@ -52,6 +55,24 @@ def counted(number: float) -> str:
         return f"{number:,.0f}"
     unit, word = next((unit, word) for unit, word in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(number) >= unit)
     return f"{number / unit:.0f}{word}" if word == "k" else f"{number / unit:.1f}{word}"
+
+
+def plural(count: int, word: str) -> str:
+    """How many of what.
+
+    >>> plural(1, "event"), plural(20_000, "event")
+    ('1 event', '20,000 events')
+    """
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def visible(text: str) -> str:
+    r"""A text that somebody else wrote, on one line: what a terminal would obey is seen, and does nothing.
+
+    >>> visible("ann\n\x1b[31m"), visible("zoë")
+    ('ann\\n\\x1b[31m', 'zoë')
+    """
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def rated(rate: float | None) -> str:
