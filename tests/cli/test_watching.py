@@ -171,3 +171,27 @@ def test_names_stand_in_json_as_they_are_written(command: str, tmp_path: Path, c
     clock(records[-1]["now"])
     state = str(kept(tmp_path, [{**each, "flow": "kaffee-zürich"} for each in records]))
     assert '"kaffee-zürich"' in strandline(command, "--state", state, "--json")[1]
+
+
+def test_what_came_too_late_for_every_window_is_called_dropped(tmp_path: Path, clock: Any, strandline: Any) -> None:
+    records = journal(5)
+    records[-1]["books"]["totals"]["late"] = 7
+    clock(records[-1]["now"])
+    state = str(kept(tmp_path, records))
+    shown = strandline("status", "--state", state)[1].splitlines()
+    (titles,) = (line.split() for line in shown if line.startswith("stage "))
+    (mine,) = (line.split() for line in shown if line.startswith("totals "))
+    assert (titles[-2], mine[-2]) == ("dropped", "7")
+    assert "(7 dropped" in strandline("tail", "--state", state, "--last", "1")[1]
+
+
+def test_a_name_with_the_end_of_a_line_stays_on_its_own(tmp_path: Path, clock: Any, strandline: Any) -> None:
+    world = World(Random(1), {"a\nb\x1b[2J": Partition(rate=10), "c": Partition(rate=10)})
+    records = journal(5, world=world)
+    for each in records:
+        each["sinks"] = {"ta\nble": {"rows": 1, "pending": 1}}
+    clock(records[-1]["now"])
+    state = str(kept(tmp_path, records))
+    assert [line.split()[0] for line in strandline("status", "--state", state)[1].splitlines()].count("ta\\nble") == 1
+    assert "orders/a\\nb\\x1b[2J " in strandline("status", "--state", state)[1]
+    assert "1 to ta\\nble (1 tick behind)" in strandline("tail", "--state", state, "--last", "1")[1]

@@ -14,6 +14,7 @@ from strandline.model.time import Instant, Span
 from strandline.operations.advise.advice import Advice, Choice, OfPartition
 from strandline.operations.advise.choosing import written
 from strandline.operations.advise.keys import Keys, Silences
+from strandline.operations.said import plural
 
 WIDEST: Final = 100
 PARTITIONS: Final = 8
@@ -30,7 +31,7 @@ def shown(advice: Advice, source: str, width: int) -> Iterator[RenderableType]:
     yield _inset(_proposal(advice))
     yield _head("How far behind the greatest time before them events come", wide)
     yield _inset(_picture(advice, wide - 4))
-    yield _head("What each bound makes late, and what each lateness then loses at most", wide)
+    yield _head("What each bound makes late, and what each lateness then drops at most", wide)
     yield _inset(_choices(advice))
     yield _head(_of_lags(advice), wide)
     yield _inset(_partitions(advice))
@@ -102,8 +103,9 @@ def _proposal(advice: Advice) -> Table:
             f"{least} to {most}; tenth by tenth {percent(min(advice.stretches))} to {percent(max(advice.stretches))}"
         ),
     )  # fmt: skip
-    lost = f"at most {advice.lost.events:,} events lost" if advice.lost.events else "no event of the sample lost"
-    grid.add_row(Text(f'lateness="{written(advice.lateness)}"', "bold green"), Text(f"{lost}, whatever the windows"))
+    dropped = plural(advice.dropped.events, "event")
+    kept = f"at most {dropped} dropped" if advice.dropped.events else "no event of the sample is dropped"
+    grid.add_row(Text(f'lateness="{written(advice.lateness)}"', "bold green"), Text(f"{kept}, whatever the windows"))
     if advice.keys is not None and advice.keys.silences is not None:
         after = f"of all returns of a key at most {percent(advice.rate)} come after a longer silence"
         grid.add_row(Text(f'ttl="{written(advice.keys.silences.ttl)}"', "bold green"), Text(after))
@@ -142,7 +144,7 @@ def _choices(advice: Advice) -> Table:
     pair = Table.grid(padding=(0, 6))
     pair.add_row(
         _table("bound", "late", advice.bounds, advice.bound),
-        _table("lateness", "lost", advice.latenesses, advice.lateness),
+        _table("lateness", "dropped", advice.latenesses, advice.lateness),
     )
     return pair
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from typer import Option
 
 from strandline.model.time import Instant, Span
+from strandline.operations.said import visible
 
 WIDE: Final = 10_000
 AsJson = Annotated[bool, Option("--json", help="For scripts: JSON on stdout.")]
@@ -45,17 +46,20 @@ def plain(value: object) -> Any:
 
 
 def show_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows under their titles, numbers to the right; row by row where a terminal is too narrow for that.
+    r"""Print rows under their titles, numbers to the right; row by row where a terminal is too narrow for that.
 
     >>> show_table(Console(width=20), ["user", "n"], [("ann", 1_000), ("bob", 2)])
     user      n
     ann   1,000
     bob       2
+    >>> show_table(Console(width=20), ["user"], [("a\nb",)])  # whatever is in a text, it stands on its line
+    user
+    a\nb
     >>> show_table(Console(width=8, force_terminal=True, color_system=None), ["user", "n"], [("ann", 1_000)])
     user  ann
     n     1,000
     """
-    rows = list(rows)
+    rows, columns = list(rows), [visible(title) for title in columns]
     cells = [[_said(value) for value in row] for row in rows]
     needed = [max(len(text) for text in each) for each in zip(columns, *cells, strict=True)]
     if not out.is_terminal:
@@ -92,4 +96,4 @@ def _said(value: Any) -> str:
         return f"{value:.10g}"
     if isinstance(value, Mapping | list):
         return json.dumps(value, ensure_ascii=False, default=plain)
-    return value if isinstance(value, str) else str(plain(value))
+    return visible(value if isinstance(value, str) else str(plain(value)))

@@ -9,12 +9,14 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from strandline.errors import StrandlineError
 from strandline.model.time import Instant, Span
+from strandline.operations.said import plural, visible
 from strandline.store.journal import records
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.storage import Storage
 
 LOOK_EVERY: Final = 0.3  # seconds
-
+ASIDE: Final = {"late": "dropped", "rejected": "rejected"}
+"""What the books of a tick count beside the rows that were kept, and how it is said: they call rows by their side output."""
 
 See: TypeAlias = Callable[[Mapping[str, Any]], None]
 """What else is told of each record: the metrics."""
@@ -97,22 +99,22 @@ class Follower:
 def tick_line(record: Mapping[str, Any]) -> str:
     """What a tick did, in one line.
 
-    >>> print(tick_line({"tick": 5, "now": 1767268800000000, "books": {"orders": {"rows": 2500, "late": 0, "rejected": 1}},
+    >>> print(tick_line({"tick": 5, "now": 1767268800000000, "books": {"orders": {"rows": 2500, "late": 3, "rejected": 1}},
     ...     "rows": {"orders": {"0": 2499}}, "panes": {"totals": {"early": 9, "on_time": 22}}, "sinks": {"table": {"rows": 17, "pending": 0}},
     ...     "watermarks": {"orders": 1767268790000000, "totals": 0}, "took": {"make": 450000, "commit": 10000}}))
-    2026-01-01T12:00:00Z tick 5: 2,500 rows (1 rejected), 31 panes, 17 to table, orders at 2026-01-01T11:59:50Z, 460ms
+    2026-01-01T12:00:00Z tick 5: 2,500 rows (3 dropped, 1 rejected), 31 panes, 17 to table, orders at 2026-01-01T11:59:50Z, 460ms
     """
     books = record.get("books", {}).values()
-    aside = [
-        f"{count:,} {word}" for word in ("late", "rejected") if (count := sum(each.get(word, 0) for each in books))
-    ]
-    parts = [f"{_rows(record):,} rows" + (f" ({', '.join(aside)})" if aside else "")]
-    parts += [f"{shown:,} panes" for shown in [_panes(record)] if shown]
+    aside = [f"{count:,} {said}" for word, said in ASIDE.items() if (count := sum(each.get(word, 0) for each in books))]
+    parts = [plural(_rows(record), "row") + (f" ({', '.join(aside)})" if aside else "")]
+    parts += [plural(shown, "pane") for shown in [_panes(record)] if shown]
     for name, sink in record.get("sinks", {}).items():
-        behind = f" ({sink['pending']} ticks behind)" if sink.get("pending") else ""
-        parts += [f"{sink['rows']:,} to {name}{behind}"] if sink["rows"] or behind else []
+        behind = f" ({plural(sink['pending'], 'tick')} behind)" if sink.get("pending") else ""
+        parts += [f"{sink['rows']:,} to {visible(name)}{behind}"] if sink["rows"] or behind else []
     sources = record.get("partitions", record.get("rows", {}))
-    parts += [f"{name} at {_time(record['watermarks'][name])}" for name in sources if name in record["watermarks"]]
+    parts += [
+        f"{visible(name)} at {_time(record['watermarks'][name])}" for name in sources if name in record["watermarks"]
+    ]
     took = record.get("took", {})
     spent = sum(took.get(step, 0) for step in ("make", "commit", "publish"))
     parts += [Span(spent // 1000 * 1000).text] if spent else []

@@ -25,6 +25,7 @@ from strandline.operations.health.judging import judge
 from strandline.operations.health.looking import look
 from strandline.operations.health.watched import SECOND, seconds
 from strandline.operations.monitoring import write_monitoring
+from strandline.operations.said import plural, visible
 from strandline.operations.status import status_of
 from strandline.spark import clock
 from strandline.store.journal import recorded_ticks, records
@@ -117,9 +118,9 @@ def _show(told: Mapping[str, Any], out: Console) -> None:
     if told["tick"] is None:
         out.print(Text(f"No tick was made yet ({told['is']})."))
         return
-    again = f", started again {told['restarts']} times" if told["restarts"] else ""
+    again = f", started again {plural(told['restarts'], 'time')}" if told["restarts"] else ""
     out.print(Text.assemble(
-        (told["flow"], "bold"), f": {told['is']}, tick {told['tick']} of {_time(told['now'])}, {seconds(told['silence'])} ago{again}",
+        (visible(told["flow"]), "bold"), f": {told['is']}, tick {told['tick']} of {_time(told['now'])}, {seconds(told['silence'])} ago{again}",
         " (catching up)" if told["catching_up"] else "",
     ), soft_wrap=True)  # fmt: skip
     out.print(_sources(told["sources"]))
@@ -154,7 +155,7 @@ def _sources(sources: Mapping[str, Any]) -> Table:
 
 
 def _stages(stages: Mapping[str, Any]) -> Table:
-    table = _table("stage", "watermark", ">rows of state", ">bytes", ">late", ">rejected")
+    table = _table("stage", "watermark", ">rows of state", ">bytes", ">dropped", ">rejected")
     for name, each in stages.items():
         counts = (f"{each[word]:,}" for word in ("rows", "bytes", "late", "rejected"))
         table.add_row(*_cells(name, _time(each["watermark"]), *counts))
@@ -179,7 +180,7 @@ def _table(*columns: str) -> Table:
 
 
 def _cells(*texts: str) -> list[Text]:
-    return [Text(text) for text in texts]
+    return [Text(visible(text)) for text in texts]
 
 
 def _show_findings(findings: list[Finding], out: Console) -> None:
@@ -193,7 +194,7 @@ def _show_findings(findings: list[Finding], out: Console) -> None:
             ("  cause: ", "bold", finding.cause),
             ("    fix: ", "bold", finding.fix),
         ):
-            out.print(Text.assemble((label, style), text), soft_wrap=not out.is_terminal)
+            out.print(Text.assemble((label, style), visible(text)), soft_wrap=not out.is_terminal)
 
 
 def _time(micros: int | None) -> str:

@@ -71,7 +71,7 @@ def test_a_proposed_bound_keeps_what_it_promises_on_its_sample(rate: float) -> N
     found = advise(stream(bimodal, events=30_000), rate=rate)
     allowed = int(rate * 30_000)
     assert 0.8 * allowed <= found.late.events <= allowed
-    assert found.lost.events <= allowed // 100 + 1
+    assert found.dropped.events <= allowed // 100 + 1
     assert [each.events for each in found.bounds] == sorted((each.events for each in found.bounds), reverse=True)
     assert sum(bar.share for bar in found.picture) == pytest.approx(1)
 

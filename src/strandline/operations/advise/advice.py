@@ -19,7 +19,7 @@ ENOUGH: Final = 10
 """So many late events there must be for their share to mean something."""
 
 STRETCHES: Final = 10
-LOST: Final = 0.01
+DROPPED: Final = 0.01
 """Of the events that are late, this share may be later than the lateness."""
 
 
@@ -61,7 +61,7 @@ class Advice:
     between: tuple[float, float]
     stretches: tuple[float, ...]
     lateness: Span
-    lost: Choice
+    dropped: Choice
     picture: tuple[Bar, ...]
     bounds: tuple[Choice, ...]
     latenesses: tuple[Choice, ...]
@@ -125,7 +125,7 @@ def conclude(
     return Advice(
         events=len(ordered), rejected=rejected, first=first, last=last, measured=measured, rate=rate, bound=bound,
         late=_choice(ordered, bound, 0), between=spread(ordered.late(bound), len(ordered)), stretches=stretches,
-        lateness=lateness, lost=_choice(ordered, lateness, bound), picture=tuple(ordered.picture(bound)),
+        lateness=lateness, dropped=_choice(ordered, lateness, bound), picture=tuple(ordered.picture(bound)),
         bounds=tuple(_choice(ordered, span, 0) for span in ordered.candidates(bound)),
         latenesses=tuple(_choice(ordered, span, bound) for span in _latenesses(ordered, bound, lateness)),
         partitions=partitions, keys=keys, notes=(*notes, *_of_rate(ordered, rate, bound)),
@@ -139,7 +139,7 @@ def _choice(ordered: Behind, span: Span, beyond: Span | int) -> Choice:
 
 def _lateness(ordered: Behind, bound: Span, rate: float) -> Span:
     """Whatever the windows: an event that is no further behind than bound and lateness together is in time for all of its own."""
-    rest = ordered.least(rate * LOST) - bound
+    rest = ordered.least(rate * DROPPED) - bound
     return next_step(Span(rest)) if rest > 0 else Span(0)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with the rows: more of them late or rejected than is normal for the flow, or one key with too many."""
+"""What is wrong with the rows: more of them dropped or rejected than is normal for the flow, or one key with too many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline.operations.health.watched import KNOWN, Record, Watched, percent
 FEW: Final = 10
 """So few rows are no burst."""
 USUAL: Final = 0.01
-"""What share may be late or rejected where no norm is known."""
+"""What share may be dropped or rejected where no norm is known."""
 TIMES: Final = 3
 """How many times the norm is too much."""
 SOME: Final = 1_000
@@ -20,14 +20,14 @@ SOME: Final = 1_000
 
 
 def late_rows(watched: Watched) -> Iterator[Finding]:
-    """More rows than normal came too late for every window."""
+    """More rows than normal are dropped: they came too late for every window."""
     for node in watched.nodes():
         if (shares := _too_many(watched, node, "late")) is not None:
             share, norm = shares
             where, part = _most(watched.recent, "behind")
             yield Finding(
                 rule="late_rows", severity="warning", about=f"stage {node}",
-                what=f"{percent(share)} of the rows of {node} came too late for every window; {percent(norm)} is normal.",
+                what=f"{percent(share)} of the rows of {node} are dropped, too late for every window; {percent(norm)} is normal.",
                 cause=f"Most rows from behind the watermark came in partition {where}: {percent(part)} of them." if where
                 else "The watermark runs ahead of them.",
                 fix="See what delays that producer. If such rows should count, raise the watermark's bound or the lateness; .late.sink(...) keeps them.",
@@ -55,7 +55,7 @@ def _too_many(watched: Watched, node: str, word: str) -> tuple[float, float] | N
     before, of = (watched.booked(node, each, watched.norm) for each in (word, "rows"))
     norm = share_of(before, of)
     share = share_of(count, rows)
-    known = of >= SOME and span_of(watched.norm) >= KNOWN  # before windows close for the first time nothing is late
+    known = of >= SOME and span_of(watched.norm) >= KNOWN  # before windows close for the first time nothing is dropped
     usual = TIMES * norm if known else max(USUAL, TIMES * norm)
     # The norm is known from so many rows only: as many more as chance brings do not count.
     expected = norm * rows
