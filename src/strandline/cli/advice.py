@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -14,11 +14,16 @@ from strandline.model.time import Instant, Span
 from strandline.operations.advise.advice import Advice, Choice, OfPartition
 from strandline.operations.advise.choosing import written
 from strandline.operations.advise.keys import Keys, Silences
-from strandline.operations.said import plural
+from strandline.operations.said import plural, visible
 
 WIDEST: Final = 100
+NARROW: Final = 70
+"""Columns: below this tables stand below one another, and have only the columns that matter most."""
 PARTITIONS: Final = 8
 """So many partitions are shown; those with most late events first."""
+
+BESIDE: Final = 26
+"""So many columns there are at least beside what is to be copied, or what is said of it stands below."""
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 
@@ -27,14 +32,14 @@ def shown(advice: Advice, source: str, width: int) -> Iterator[RenderableType]:
     """The advice, part by part, for a terminal of this width."""
     wide = min(width, WIDEST)
     yield _about(advice, source)
-    yield _head(f"To write, for at most {percent(advice.rate)} late events", wide)
-    yield _inset(_proposal(advice))
+    yield _head(_of_proposal(advice), wide)
+    yield _inset(_proposal(advice, wide - 2))
     yield _head("How far behind the greatest time before them events come", wide)
     yield _inset(_picture(advice, wide - 4))
     yield _head("What each bound makes late, and what each lateness then drops at most", wide)
-    yield _inset(_choices(advice))
+    yield _inset(_choices(advice, wide - 2))
     yield _head(_of_lags(advice), wide)
-    yield _inset(_partitions(advice))
+    yield _inset(_partitions(advice, wide))
     if advice.keys is not None:
         yield _head(f"Keys, by {', '.join(advice.keys.columns)}", wide)
         yield _inset(_keys(advice.keys))
@@ -78,10 +83,11 @@ def _to(span: Span, unit: Span) -> Span:
 
 
 def _about(advice: Advice, source: str) -> Text:
-    rows = "1 row" if advice.rejected == 1 else f"{advice.rejected:,} rows"
-    rejected = f" (and {rows} without a time that can be read)" if advice.rejected else ""
+    rejected = f" (and {plural(advice.rejected, 'row')} without a time that can be read)" if advice.rejected else ""
     first, last = (Instant(at // 1_000_000 * 1_000_000).text for at in (advice.first, advice.last))
-    return Text.assemble((source, "bold"), f": {advice.events:,} events{rejected}, from {first} to {last}")
+    return Text.assemble(
+        (visible(source), "bold"), f": {plural(advice.events, 'event')}{rejected}, from {first} to {last}"
+    )
 
 
 def _head(text: str, width: int) -> Text:
@@ -93,23 +99,42 @@ def _inset(what: RenderableType) -> Padding:
     return Padding(what, (0, 0, 0, 2))
 
 
-def _proposal(advice: Advice) -> Table:
+def _of_proposal(advice: Advice) -> str:
+    if advice.given:
+        return f"With the bound {written(advice.bound)}, which was given"
+    return f"To write, for at most {percent(advice.rate)} late events"
+
+
+def _proposal(advice: Advice, width: int) -> Table:
+    """What to write, and beside it what that does; below it, where there is no room: nothing that is copied may be cut."""
+    lines = list(_lines_of_proposal(advice))
+    beside = max(len(code) for code, _ in lines) + BESIDE <= width
     grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=beside, overflow="fold")
+    for code, does in lines:
+        written_so = Text(code, "bold green")
+        if beside:
+            grid.add_row(written_so, Text(does))
+        else:
+            grid.add_row(written_so)
+            grid.add_row(Padding(Text(does), (0, 0, 0, 2)))
+    return grid
+
+
+def _lines_of_proposal(advice: Advice) -> Iterator[tuple[str, str]]:
+    late, dropped = (plural(choice.events, "event") for choice in (advice.late, advice.dropped))
+    are = "is" if advice.late.events == 1 else "are"
     least, most = (percent(share) for share in advice.between)
-    grid.add_row(
-        Text(f'watermark=sl.Bounded("{written(advice.bound)}")', "bold green"),
-        Text(
-            f"{advice.late.events:,} events of the sample are late: {percent(advice.late.share)}, give or take chance "
-            f"{least} to {most}; tenth by tenth {percent(min(advice.stretches))} to {percent(max(advice.stretches))}"
-        ),
-    )  # fmt: skip
-    dropped = plural(advice.dropped.events, "event")
+    tenths = f"tenth by tenth {percent(min(advice.stretches))} to {percent(max(advice.stretches))}"
+    yield (
+        f'watermark=sl.Bounded("{written(advice.bound)}")',
+        f"{late} of the sample {are} late: {percent(advice.late.share)}, give or take chance {least} to {most}; {tenths}",
+    )
     kept = f"at most {dropped} dropped" if advice.dropped.events else "no event of the sample is dropped"
-    grid.add_row(Text(f'lateness="{written(advice.lateness)}"', "bold green"), Text(f"{kept}, whatever the windows"))
+    yield f'lateness="{written(advice.lateness)}"', f"{kept}, whatever the windows"
     if advice.keys is not None and advice.keys.silences is not None:
         after = f"of all returns of a key at most {percent(advice.rate)} come after a longer silence"
-        grid.add_row(Text(f'ttl="{written(advice.keys.silences.ttl)}"', "bold green"), Text(after))
-    return grid
+        yield f'ttl="{written(advice.keys.silences.ttl)}"', after
 
 
 def _picture(advice: Advice, width: int) -> Table:
@@ -124,7 +149,8 @@ def _picture(advice: Advice, width: int) -> Table:
         style = "magenta" if late else "green"
         grid.add_row(said, Text.assemble((_bar(bar.share / longest * room), style), f" {percent(bar.share)}"))
         if bar.most == advice.bound:
-            rest = f"{percent(advice.late.share)} come later than the bound of {written(advice.bound)}"
+            rest = f"{percent(advice.late.share)} come later"
+            rest += f" than the bound of {written(advice.bound)}" if width >= NARROW else ""
             grid.add_row(Text("─" * 6, "bright_black"), Text(f"── {rest} ──", "magenta"))
     return grid
 
@@ -139,13 +165,16 @@ def _bar(cells: float) -> str:
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
-def _choices(advice: Advice) -> Table:
-    """Two tables side by side: bounds, and the lateness with the bound that was chosen."""
-    pair = Table.grid(padding=(0, 6))
-    pair.add_row(
+def _choices(advice: Advice, width: int) -> RenderableType:
+    """Two tables: bounds, and the lateness with the bound that was chosen; side by side where there is room."""
+    tables = (
         _table("bound", "late", advice.bounds, advice.bound),
         _table("lateness", "dropped", advice.latenesses, advice.lateness),
     )
+    if width < NARROW:
+        return Group(tables[0], Text(), tables[1])
+    pair = Table.grid(padding=(0, 6))
+    pair.add_row(*tables)
     return pair
 
 
@@ -165,14 +194,20 @@ def _of_lags(advice: Advice) -> str:
     return "Lag of each partition: behind the greatest time it brought before"
 
 
-def _partitions(advice: Advice) -> Table:
+def _partitions(advice: Advice, width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bright_black")
     table.add_column("partition", overflow="ellipsis", no_wrap=True, max_width=24)
-    for name in ("events", "p50", "p95", "p99", "greatest", f"late at {written(advice.bound)}"):
+    quantiles = slice(2, None) if width < NARROW else slice(None)
+    for name in ("events", *("p50", "p95", "p99", "greatest")[quantiles], f"late at {written(advice.bound)}"):
         table.add_column(name, justify="right", no_wrap=True)
     worst = sorted(advice.partitions, key=_how_late)
     for each in sorted(worst[:PARTITIONS], key=lambda one: one.name):
-        table.add_row(each.name, f"{each.events:,}", *(about(lag) for lag in each.lags), percent(each.late))
+        table.add_row(
+            Text(visible(each.name)),
+            f"{each.events:,}",
+            *(about(lag) for lag in each.lags[quantiles]),
+            percent(each.late),
+        )
     if rest := worst[PARTITIONS:]:
         table.add_row(Text(f"and {len(rest):,} with less", "bright_black"), f"{sum(each.events for each in rest):,}")
     return table
@@ -183,10 +218,10 @@ def _how_late(partition: OfPartition) -> tuple[float, int]:
 
 
 def _keys(keys: Keys) -> Text:
-    top = ", ".join(f"{name} {percent(share)}" for name, share in keys.top)
+    top = ", ".join(f"{visible(name)} {percent(share)}" for name, share in keys.top)
     buckets = keys.buckets
     return Text("\n").join([
-        Text(f"{keys.count:,} keys; {percent(keys.new)} of them are new in the second half of the sample"),
+        Text(f"{plural(keys.count, 'key')}; {percent(keys.new)} of them {'is' if keys.count == 1 else 'are'} new in the second half of the sample"),
         Text(f"most events: {top}"),
         Text(
             f"the busiest of {buckets.count} buckets has {percent(buckets.busiest)} of the events "

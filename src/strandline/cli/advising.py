@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from collections.abc import Collection
+from typing import Annotated, Any, Final, get_args
 
 from rich.console import Console
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
 from strandline.cli.advice import shown
 from strandline.cli.answers import AsJson, show_json
@@ -14,15 +15,20 @@ from strandline.errors import DescriptionError, StateError, did_you_mean
 from strandline.model.time import Span
 from strandline.operations.advise.advice import Advice, advise
 from strandline.operations.advise.journal import advise_journal
-from strandline.operations.advise.reading import MOST, Columns, Unit, read_sample
+from strandline.operations.advise.reading import MOST, Columns, Unit, format_of, read_sample
 from strandline.sources.files import Format
 from strandline.store.journal import records
-from strandline.store.storage import storage_at
+from strandline.store.storage import Storage, storage_at
 
 out = Console(highlight=False)
+OF_A_FILE: Final = frozenset(
+    f"--{name}"
+    for name in ("time", "arrival", "partition", "key", "batch-interval", "buckets", "unit", "format", "separator", "rows", "png")
+)  # fmt: skip
 
 
 def advise_(
+    context: Context,
     file: Annotated[
         str | None,
         Argument(
@@ -70,46 +76,70 @@ def advise_(
     A bound is judged as a run judges it: an event is late if its time lies before the watermark that held before it came.
     As JSON, spans are in microseconds and shares from 0 to 1.
     """
+    given = _given(context)
     rate, chosen = read_rate(late_rate), None if bound is None else Span.of(bound)
     if file is not None and state is not None:
         raise WrongUse("A file and a state are two things to look at.", fix="Name one of them.")
     if state is not None:
+        _require_none(given & OF_A_FILE, "a file of events", fix="or give one in place of --state: FILE --time COLUMN.")
         storage = storage_at(state)
-        told = list(records(storage))
-        if not told:
-            raise StateError(f"There is no journal in {storage.url}.", fix="Give the state that a flow was run with.")
-        if png is not None:
-            raise WrongUse("The journal has too little for a picture.", fix="Leave --png out, or give a sample: FILE.")
-        _tell(advise_journal(told, rate=rate, source=source, bound=chosen), storage.url, as_json=as_json)
+        _tell(_of_journal(storage, source, rate, chosen), storage.url, as_json=as_json)
         return
     if file is None:
         raise WrongUse(
             "There is nothing to look at.",
             fix="Name a file with events: strandline advise FILE --time COLUMN; or a flow's state: --state FOLDER.",
         )
+    _require_none(given & {"--source"}, "the state of a flow", fix="or give that in place of the file: --state FOLDER.")
     if batch_interval is not None and arrival is None:
         raise WrongUse(
             "Without times of arrival nobody knows what comes in one batch.", fix="Say --arrival COLUMN too."
         )
+    if buckets < 1 or rows < 1:
+        raise WrongUse("--buckets and --rows count from 1.", fix="Give whole numbers from 1.")
+    if key is None:
+        _require_none(given & {"--buckets"}, "keys", fix="or name their columns: --key user,country.")
+    kind = _word("--format", format, get_args(Format))
+    if "--separator" in given and (kind or format_of(file)) != "csv":
+        _require_none({"--separator"}, "CSV", fix="or say --format csv, if the file is that.")
     columns = Columns(
         time=time, arrival=arrival, partition=partition, key=tuple(each.strip() for each in key.split(",")) if key else (),
         unit=_word("--unit", unit, get_args(Unit)),
     )  # fmt: skip
-    if buckets < 1 or rows < 1:
-        raise WrongUse("--buckets and --rows count from 1.", fix="Give whole numbers from 1.")
     ticks = None if batch_interval is None else Span.of(batch_interval)
-    sample = read_sample(
-        file, columns, format=_word("--format", format, get_args(Format)), separator=separator, most=rows
-    )
-    found = advise(
-        sample, rate=rate, bound=chosen, buckets=buckets,
-        batch_interval=ticks,
-    )  # fmt: skip
+    sample = read_sample(file, columns, format=kind, separator=separator, most=rows)
+    found = advise(sample, rate=rate, bound=chosen, buckets=buckets, batch_interval=ticks)
     if png is not None:
         from strandline.operations.advise.picture import draw
 
         draw(sample, found, png, batch_interval=ticks)
     _tell(found, file, as_json=as_json)
+
+
+def _given(context: Context) -> set[str]:
+    """The options that stand on the command line, at their default or not."""
+    found = set()
+    for each in context.command.params:
+        source = context.get_parameter_source(each.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            found.add(each.opts[0])
+    return found
+
+
+def _require_none(amiss: Collection[str], of: str, *, fix: str) -> None:
+    """WrongUse, if options are given that say something of what is not looked at."""
+    if amiss:
+        are, them = ("is", "it") if len(amiss) == 1 else ("are", "them")
+        raise WrongUse(
+            f"{', '.join(sorted(amiss))} {are} about {of}, and there is none.", fix=f"Leave {them} out; {fix}"
+        )
+
+
+def _of_journal(storage: Storage, source: str | None, rate: float, bound: Span | None) -> Advice:
+    told = list(records(storage))
+    if not told:
+        raise StateError(f"There is no journal in {storage.url}.", fix="Give the state that a flow was run with.")
+    return advise_journal(told, rate=rate, source=source, bound=bound)
 
 
 def read_rate(text: str) -> float:

@@ -54,8 +54,8 @@ def test_an_event_is_late_exactly_where_the_watermark_policy_says_so(bound: str,
 
 
 def test_a_sample_that_is_too_small_for_the_rate_says_so() -> None:
-    assert "too few" in " ".join(advise(stream(log_normal, events=2_000), rate=0.001).notes)
-    assert "too few" not in " ".join(advise(stream(log_normal, events=20_000), rate=0.001).notes)
+    assert "takes more than" in " ".join(advise(stream(log_normal, events=2_000), rate=0.001).notes)
+    assert "takes more than" not in " ".join(advise(stream(log_normal, events=20_000), rate=0.001).notes)
 
 
 def test_a_partition_that_fell_silent_is_named_because_it_held_the_watermark() -> None:

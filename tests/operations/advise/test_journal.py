@@ -36,7 +36,7 @@ def test_the_late_events_of_the_flow_s_own_bound_are_told_as_the_flow_counted_th
     sample = stream(log_normal, events=20_000)
     found = advise_journal(journal(sample), rate=0.01, bound=Span.of("5s"))
     late = int((behind(sample, batch_interval=TICK) > Span.of("5s")).sum())
-    assert f"With the flow's own bound, 5s, {late:,} were late." in found.notes[0]
+    assert f"With the flow's own bound, 5s, {late:,} events came late." in found.notes[0]
     assert found.late.events == pytest.approx(late, rel=0.15)  # lags are known to an eighth
 
 

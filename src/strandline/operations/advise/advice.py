@@ -11,9 +11,10 @@ import numpy as np
 from strandline.errors import DescriptionError
 from strandline.model.time import Instant, Span
 from strandline.operations.advise.behind import behind, behind_own
-from strandline.operations.advise.choosing import Bar, Behind, late_by_stretch, next_step, spread
+from strandline.operations.advise.choosing import Bar, Behind, late_by_stretch, next_step, spread, written
 from strandline.operations.advise.keys import Keys, keys_of
 from strandline.operations.advise.sample import Sample, Times
+from strandline.operations.said import plural
 
 ENOUGH: Final = 10
 """So many late events there must be for their share to mean something."""
@@ -48,7 +49,10 @@ class OfPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What a sample says. `late` is what the bound leaves late, `between` the shares that chance alone would allow."""
+    """What a sample says. `late` is what the bound leaves late, `between` the shares that chance alone would allow.
+
+    `given`: the bound was chosen by somebody else, and need not keep to the rate.
+    """
 
     events: int
     rejected: int
@@ -57,6 +61,7 @@ class Advice:
     measured: str
     rate: float
     bound: Span
+    given: bool
     late: Choice
     between: tuple[float, float]
     stretches: tuple[float, ...]
@@ -99,7 +104,7 @@ def advise(
     chosen = ordered.bound(rate) if bound is None else bound
     partitions = tuple(_partitions(sample, each, chosen))
     return conclude(
-        ordered, chosen, rate, rejected=sample.rejected, first=Instant(sample.times.min()),
+        ordered, chosen, rate, given=bound is not None, rejected=sample.rejected, first=Instant(sample.times.min()),
         last=Instant(sample.times.max()), measured="order" if sample.arrivals is None else "arrival",
         stretches=tuple(late_by_stretch(each, chosen, stretches=STRETCHES)), partitions=partitions,
         keys=keys_of(sample, rate=rate, buckets=buckets), notes=tuple(_notes(sample, partitions)),
@@ -111,6 +116,7 @@ def conclude(
     bound: Span,
     rate: float,
     *,
+    given: bool,
     first: Instant,
     last: Instant,
     measured: str,
@@ -123,7 +129,7 @@ def conclude(
     """Lateness for the bound, what other choices would do, and what else is known."""
     lateness = _lateness(ordered, bound, rate)
     return Advice(
-        events=len(ordered), rejected=rejected, first=first, last=last, measured=measured, rate=rate, bound=bound,
+        events=len(ordered), rejected=rejected, first=first, last=last, measured=measured, rate=rate, bound=bound, given=given,
         late=_choice(ordered, bound, 0), between=spread(ordered.late(bound), len(ordered)), stretches=stretches,
         lateness=lateness, dropped=_choice(ordered, lateness, bound), picture=tuple(ordered.picture(bound)),
         bounds=tuple(_choice(ordered, span, 0) for span in ordered.candidates(bound)),
@@ -176,14 +182,16 @@ def _notes(sample: Sample, partitions: tuple[OfPartition, ...]) -> Iterator[str]
     if sample.arrivals is not None and (early := float((sample.arrivals < sample.times).mean())):
         yield f"{early:.2%} of the events arrive before their own time: some clock is wrong, or the columns are."
     if sample.cut:
-        yield f"Only the first {len(sample):,} events were looked at."
+        yield f"No more was looked at than the first {plural(len(sample), 'event')}."
 
 
 def _of_rate(ordered: Behind, rate: float, bound: Span) -> Iterator[str]:
     if rate * len(ordered) < ENOUGH:
         yield (
-            f"{len(ordered):,} events are too few to know this bound: {rate * 100:g}% of them are {rate * len(ordered):.1f}. "
-            f"It takes {round(ENOUGH / rate):,} events to say something, and ten times as many to be sure."
+            f"To know a bound for {rate * 100:g}% late events takes more than {plural(len(ordered), 'event')}: "
+            f"{round(ENOUGH / rate):,} to say something, and ten times as many to be sure."
         )
+    if ordered.share(bound) > rate:
+        yield f"This bound makes more than {rate * 100:g}% of the events late; {written(ordered.bound(rate))} would not."
     if bound and ordered.late(0) and ordered.share(0) <= rate:
         yield "Even without any bound there would be fewer late events."

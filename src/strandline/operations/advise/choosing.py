@@ -23,6 +23,8 @@ STEPS: Final = tuple(
 
 SHARES: Final = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0001)
 BARS: Final = 10
+DEVIATIONS: Final = 1.96
+"""So many standard deviations to each side hold 19 of 20 cases."""
 NEARLY: Final = 0.8
 """How much of what may be late is late at least, so that a round bound waits hardly longer than one that is not."""
 
@@ -164,8 +166,12 @@ def _up(span: Span, step: Span) -> Span:
 def spread(late: int, events: int) -> tuple[float, float]:
     """Between which shares the true one lies, 19 times in 20, if so many of so many events were late one by one.
 
-    >>> spread(100, 10_000)
-    (0.008, 0.012)
+    Wilson's interval: it also has something to say where none, or nearly none, was late.
+
+    >>> [tuple(round(share, 4) for share in spread(*seen)) for seen in ((100, 10_000), (0, 1), (0, 20_000))]
+    [(0.0082, 0.0121), (0.0, 0.7935), (0.0, 0.0002)]
     """
-    about = 2 * late**0.5
-    return max(0.0, (late - about) / events), (late + about) / events
+    share, doubt = late / events, DEVIATIONS**2 / events
+    middle = share + doubt / 2
+    about = (doubt * (share * (1 - share) + doubt / 4)) ** 0.5
+    return max(0.0, (middle - about) / (1 + doubt)), min(1.0, (middle + about) / (1 + doubt))

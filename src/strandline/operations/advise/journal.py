@@ -15,6 +15,7 @@ from strandline.model.time import Instant, Span
 from strandline.operations.advise.advice import STRETCHES, Advice, OfPartition, conclude
 from strandline.operations.advise.choosing import Behind
 from strandline.operations.advise.sample import Times
+from strandline.operations.said import plural
 
 Record = Mapping[str, Any]
 
@@ -50,7 +51,7 @@ def advise_journal(
     ordered = Behind.counted(np.concatenate([e.behind for e in found]), np.concatenate([e.events for e in found]))
     chosen = ordered.bound(rate) if bound is None else bound
     return conclude(
-        ordered, chosen, rate, first=found[0].now, last=found[-1].now, measured="journal", rejected=_rejected(told, name),
+        ordered, chosen, rate, given=bound is not None, first=found[0].now, last=found[-1].now, measured="journal", rejected=_rejected(told, name),
         stretches=_stretches(found, chosen), partitions=tuple(_partitions(found, chosen)), keys=None,
         notes=tuple(_notes(told, name, len(ordered))),
     )  # fmt: skip
@@ -121,6 +122,8 @@ def _notes(records: list[Record], source: str, counted: int) -> Iterator[str]:
     rows = sum(count for record in records for count in record["rows"].get(source, {}).values())
     behind = sum(count for record in records for count in record["behind"].get(source, {}).values())
     bound = records[-1].get("bounds", {}).get(source)
-    own = "" if bound is None else f" With the flow's own bound, {Span(bound).text}, {behind:,} were late."
-    yield f"The journal tells of {rows:,} events; {counted:,} of them were read as they came in, and are counted here.{own}"
+    own = (
+        "" if bound is None else f" With the flow's own bound, {Span(bound).text}, {plural(behind, 'event')} came late."
+    )
+    yield f"The journal tells of {plural(rows, 'event')}; counted here are those that were read as they came in: {counted:,}.{own}"
     yield "Lags are kept to an eighth. The journal keeps no keys: a sample of events would tell of them."

@@ -29,6 +29,7 @@ _ENDINGS: Final[dict[str, Format]] = {
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet",
 }  # fmt: skip
 _LOOKED_AT: Final = 200  # lines
+_SAID: Final[dict[Unit, str]] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 _A_YEAR: Final = 366 * 86_400_000_000
 _PARTS: Final = "parts"  # lists, structs, spans: no column that anything goes by
 _KINDS: Final = {str: "string", bool: "boolean", int: "bigint", float: "double"}
@@ -59,7 +60,7 @@ def read_sample(
         reader = FileSource(path, format=kind, schema=schema, separator=separator).reader(
             LocalStorage(Path(log) / "rows")
         )
-        return _sample(_pieces(reader, most), columns, most)
+        return _sample(_pieces(reader, most), columns, most, path)
 
 
 def format_of(path: str) -> Format:
@@ -84,7 +85,11 @@ def _first_file(path: str, format: Format, log: str) -> Path:
     end = reader.latest(reader.first(), Limit())
     if not end["files"]:
         raise DataError(f"There are no files in {path}.", fix="Name a file with events, or a folder of such files.")
-    return Path(reader.log.files[0].below(reader.wanted.root))
+    files = [Path(each.below(reader.wanted.root)) for each in reader.log.files]
+    found = next((each for each in files if each.stat().st_size), None)
+    if found is None:
+        raise DataError(f"There is nothing in {path}: it is empty.", fix="Give a file with events.")
+    return found
 
 
 def _kinds(path: Path, format: Format, separator: str) -> dict[str, str]:
@@ -92,14 +97,22 @@ def _kinds(path: Path, format: Format, separator: str) -> dict[str, str]:
     if format == "parquet":
         return {name: _kind(dtype) for name, dtype in pl.read_parquet_schema(path).items()}
     lines = next(blocks(str(path), 0, path.stat().st_size), b"").splitlines()[:_LOOKED_AT]
+    if not any(line.strip() for line in lines):
+        raise DataError(f"There is nothing in {path.name}: it is empty.", fix="Give a file with events.")
     if format == "csv":
         header = next((line for line in lines if line.strip()), b"").decode("utf-8", "replace")
         return {name.strip().strip('"'): "string" for name in header.split(separator) if name.strip()}
     told: dict[str, set[str]] = {}
     for line in lines:
         for name, value in _object(line).items():
+            kinds = told.setdefault(name, set())
             if value is not None:
-                told.setdefault(name, set()).add(_KINDS.get(type(value), "string"))
+                kinds.add(_KINDS.get(type(value), "string"))
+    if not told:
+        raise DataError(
+            f"{path.name} is read as JSON, and there is no object in its lines.",
+            fix='Say --format csv, if it is CSV; or give lines such as {"user": "ann", "at": "2026-01-01T12:00:00Z"}.',
+        )
     return {name: kinds.pop() if len(kinds) == 1 else _wider(kinds) for name, kinds in told.items()}
 
 
@@ -159,25 +172,42 @@ def _pieces(reader: FileReader, most: int) -> Iterator[Piece]:
                 return
 
 
-def _sample(pieces: Iterator[Piece], columns: Columns, most: int) -> Sample:
+def _sample(pieces: Iterator[Piece], columns: Columns, most: int, path: str) -> Sample:
     found = list(pieces)
     malformed = sum(0 if piece.malformed is None else piece.malformed.height for piece in found)
     rows = pl.concat(piece.rows for piece in found) if found else pl.DataFrame({columns.time: []})
     assert columns.time is not None, "the schema was made of it"
     times = [columns.time] + ([] if columns.arrival is None else [columns.arrival])
     kept = rows.head(most).drop_nulls(times)
+    if not rows.height + malformed:
+        raise DataError(f"There are no events in {path}, only names of columns.", fix="Give a file with events.")
     if not kept.height:
         raise DataError(
-            f"None of the {rows.height + malformed:,} rows has a time in {' and '.join(map(repr, times))} that can be read.",
+            f"No row of {rows.height + malformed:,} has a time in {' and '.join(map(repr, times))} that can be read.",
             fix="Name the right column; times are ISO text, or whole numbers with --unit s, ms or us.",
         )
+    kept = kept.filter(pl.all_horizontal(_in_calendar(kept[name], columns.unit) for name in times))
     moments = [_micros(kept[name], columns.unit) for name in times]
+    _require_one_unit(times, moments)
     return Sample.of(
         moments[0], arrivals=moments[1] if len(moments) > 1 else None,
         partitions=None if columns.partition is None else kept[columns.partition],
         keys=kept.select(columns.key) if columns.key else None, rejected=min(most, rows.height) - kept.height + malformed,
         cut=rows.height > most,
     )  # fmt: skip
+
+
+def _in_calendar(column: pl.Series, unit: Unit | None) -> pl.Series:
+    """Which times a flow would take; if it would take hardly any, they count in another unit."""
+    numbers = column.cast(pl.Int64)
+    one = UNITS[unit or "us"]
+    found = numbers.is_between(Instant.FIRST_IN_CALENDAR // one, Instant.LAST_IN_CALENDAR // one)
+    if 2 * found.sum() < len(found):
+        raise DataError(
+            f"As {_SAID[unit or 'us']}, times of {column.name!r} lie beyond the year 9999.",
+            fix="Say another unit, which they look like: --unit ms or --unit us.",
+        )
+    return found
 
 
 def _micros(column: pl.Series, unit: Unit | None) -> NDArray[np.int64]:
@@ -189,3 +219,15 @@ def _micros(column: pl.Series, unit: Unit | None) -> NDArray[np.int64]:
             fix="Say --unit s or --unit ms; in a flow, make a timestamp of them first: .with_column(...).",
         )
     return micros
+
+
+def _require_one_unit(names: Sequence[str], moments: Sequence[NDArray[np.int64]]) -> None:
+    """Events are seldom years under way: then one column counts in another unit."""
+    if len(moments) > 1 and abs(np.median(moments[1] - moments[0])) > _A_YEAR:
+        of, arrival = (
+            f"{name!r} about {Instant(int(np.median(each))).text}" for name, each in zip(names, moments, strict=True)
+        )
+        raise DataError(
+            f"Events are years under way: {of}, {arrival}. One column looks like another unit.",
+            fix="--unit says the unit of both; write the columns with one, or as ISO text.",
+        )
