@@ -38,6 +38,15 @@ def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     assert (found.verdict, "no java was found" in found.said, "apt-get install" in found.fix) == ("wrong", True, True)
 
 
+def test_of_java_it_says_which_version_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.5\" 2024-10-15' >&2\n", encoding="utf-8")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert doctor.java().said == f"21.0.5, {java}"
+
+
 @pytest.mark.parametrize(("there", "verdict"), [(10**9, "wrong"), (1_900_000_000, "warning"), (10**12, "ok")])
 def test_little_memory_is_told(there: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)

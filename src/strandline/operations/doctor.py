@@ -20,7 +20,7 @@ from strandline.operations.packages import needs
 from strandline.operations.ports import HOST
 from strandline.operations.said import brief, sized
 from strandline.spark import clock
-from strandline.spark.java import require_java
+from strandline.spark.java import java_version, require_java
 from strandline.store.local import LocalStorage
 from strandline.store.manifests import Manifests
 from strandline.store.probe import probe
@@ -98,7 +98,12 @@ def packages() -> Iterator[Finding]:
 
 def java() -> Finding:
     """The Java that Spark would be run by."""
-    return _of("Java", require_java)
+
+    def look() -> str:
+        found = require_java()
+        return f"{java_version(found)}, {found}"
+
+    return _of("Java", look)
 
 
 def workers() -> Finding:

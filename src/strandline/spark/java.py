@@ -35,11 +35,16 @@ def require_java(whose: str = "Spark") -> str:
         )
     if found is None:
         raise RunError(f"{whose} needs Java {LEAST_JAVA} or newer, and no java was found.", fix=fix)
-    told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-    version = told.split('"')[1] if '"' in told else ""
+    version = java_version(found)
     major = int(version.split(".")[0]) if version.split(".")[0].isdigit() else 0
     if major < LEAST_JAVA:
         raise RunError(
             f"{whose} needs Java {LEAST_JAVA} or newer; {found} is {version or 'of no known version'}.", fix=fix
         )
     return found
+
+
+def java_version(java: str) -> str:
+    """Which version a Java has; nothing if it does not say so."""
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    return told.split('"')[1] if '"' in told else ""
