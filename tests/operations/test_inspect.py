@@ -67,6 +67,14 @@ def test_with_the_flow_a_window_is_one_row_with_its_aggregates(storage: Storage)
     ]
 
 
+def test_without_the_flow_the_state_itself_says_what_its_built_in_aggregates_come_to(storage: Storage) -> None:
+    (kept,), (shown,) = (look(storage, with_plan=known, key={"user": "eve"}) for known in (False, True))
+    own = {"product"}  # only its class knows what it comes to
+    aggregates = {name for name, _ in tumbling().stage.node.aggregates} - own
+    assert {"mean", "variance", "quantiles", "recent"} <= aggregates
+    assert {name: kept.get(name) for name in aggregates} == {name: shown.get(name) for name in aggregates}
+
+
 NOON = Instant.of("2026-01-01T12:00:00Z")
 
 

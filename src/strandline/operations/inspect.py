@@ -21,6 +21,7 @@ from strandline.kernel.segments import Segment, frame_of
 from strandline.kernel.shares import shares
 from strandline.kernel.state import State
 from strandline.model.time import Instant
+from strandline.operations.kept_aggregates import with_aggregates
 from strandline.operations.state_rows import readable, windows
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.records import StageRecord
@@ -102,7 +103,7 @@ def rows_of(storage: Storage, manifest: Manifest, stage: str, wanted: Wanted, pl
     """Rows of a stage's state, in the order of time and of hashes.
 
     With the `plan` of the stage the rows of a window are put together, and its aggregates are as they would be shown; without
-    it rows stand as they are kept.
+    it rows stand as they are kept, and say what the aggregates that are built in come to in each.
     """
     record = _record(manifest, stage)
     state = _opened(storage, record, plan)
@@ -120,7 +121,10 @@ def rows_of(storage: Storage, manifest: Manifest, stage: str, wanted: Wanted, pl
             break
     if not found:
         return Table(columns=(), rows=(), notes=("There are no such rows.",))
-    frame, notes = readable(pl.concat(found).head(wanted.limit), kind_of(record), plan, raw=wanted.raw)
+    rows = pl.concat(found).head(wanted.limit)
+    if plan is None and not wanted.raw:
+        rows = with_aggregates(rows, record.about)
+    frame, notes = readable(rows, kind_of(record), plan, raw=wanted.raw)
     if seen > MOST:
         notes = (*notes, f"Only the first {seen:,} rows were looked at.")
     return Table(

@@ -21,7 +21,7 @@ _TIMES: Final = {*LIFE, "at", "latest", "earliest", "expires"}
 _INTERNAL: Final = {"hash", "kind", "new", "net", "pending", "shown", "arrived", "latest", "earliest"}
 _WORDS: Final = {"s.": "state ", "t.": "timer ", "e.": "event ", "l.": "left ", "index": "panes shown"}
 _OWN: Final = {"at": "changed at", "dead": "deleted", "order": "ordered by", "latest": "last event"}
-AS_KEPT: Final = "Rows stand as they are kept. Give the flow's file too, and windows are put together, with all aggregates; or say --raw."
+AS_KEPT: Final = "Rows stand as they are kept: a window may have several. Give the flow's file too, and windows are put together, with aggregates of your own; or say --raw."
 OLD_ROWS: Final = "Rows that younger ones have replaced may still be among them."
 SLICES: Final = "Hopping windows are kept as slices, of which they are put together when they are shown."
 
