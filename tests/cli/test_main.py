@@ -196,3 +196,20 @@ def test_savepoints_are_taken_listed_restored_forked_and_dropped(folder: Path, s
     assert "is dropped" in savepoint("drop", "before")
     missing = strandline("savepoint", "drop", "before", "--state", "state", folder=folder)
     assert (missing.returncode, "There is no savepoint 'before'" in missing.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "fix"),
+    [
+        ("inspect stage --limit abc", "--limit 'abc' is no whole number.", "Give one in digits, such as 10."),
+        ("inspect stage --limit 0", "--limit 0 is too little.", "Give 1 or more."),
+        ("inspect stage --by foo", "--by 'foo' is not known.", "Known: 'bucket', 'key', 'window'."),
+        ("advise events.json --rows 1.5", "--rows '1.5' is no whole number.", "Give one in digits, such as 10."),
+        ("run --metrics-port 99999", "--metrics-port 99999 is too much.", "Give 65535 or less."),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_said_as_other_errors_are(
+    line: str, what: str, fix: str, folder: Path, strandline: Types
+) -> None:
+    answer = strandline(*line.split(), folder=folder)
+    assert (answer.returncode, answer.stderr) == (2, f"error: {what}\n  fix: {fix}\n")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import re
 import traceback
 from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
-from strandline.errors import CheckFailed, DescriptionError, StrandlineError
+from strandline.errors import CheckFailed, DescriptionError, StrandlineError, did_you_mean
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -43,9 +44,31 @@ def not_understood(error: Exception) -> WrongUse | None:
     command = "strandline" if context is None else context.command_path
     if type(error).__name__ == "NoArgsIsHelpError":
         return WrongUse(f"{command} needs to be told what to do.", fix=f"{command} --help says what there is.")
+    if (wrong := _wrong_value(error)) is not None:
+        return wrong
     first, *rest = str(say()).strip().splitlines()
     what = " ".join([first.strip(), *(line.strip() for line in rest)])
     return WrongUse(what if what.endswith((".", "?")) else f"{what}.", fix=f"{command} --help says what there is.")
+
+
+def _wrong_value(error: Exception) -> WrongUse | None:
+    """A value that an option does not take, from what the parser's own parser says of it; None of anything else."""
+    option, told = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
+    if option is None or told is None:
+        return None
+    name, (first, *_) = option.opts[0], told()
+    value, limits = first["input"], first.get("ctx", {})
+    choices = re.findall("'([^']*)'", first["msg"].partition("is not one of")[2])
+    match first["type"]:
+        case "int_parsing" | "int_from_float":
+            return WrongUse(f"{name} {value!r} is no whole number.", fix="Give one in digits, such as 10.")
+        case "greater_than_equal":
+            return WrongUse(f"{name} {value} is too little.", fix=f"Give {limits['ge']} or more.")
+        case "less_than_equal":
+            return WrongUse(f"{name} {value} is too much.", fix=f"Give {limits['le']} or less.")
+        case "value_error" if choices:
+            return WrongUse(f"{name} {value!r} is not known.", fix=did_you_mean(value, choices))
+    return None
 
 
 def exit_code(error: BaseException) -> int:
