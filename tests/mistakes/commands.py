@@ -143,7 +143,7 @@ ON_THE_LINE: Final = (
     Mistake(title="A look where no flow was run", says="There is no state", command="status --state state", code=1),
     Mistake(title="An end that does not exist", says="'caught_up'", command="run flow.py --state state --until noon", code=2, lines=STAGE),
     Mistake(title="A batch interval without a unit", says="10s", command="run flow.py --state state --batch-interval 5", code=2, lines=STAGE),
-    Mistake(title="No ticks to be kept", says="retain=1", command="run flow.py --state state --retain 1", code=2, lines=STAGE),
+    Mistake(title="No ticks to be kept", says="--retain 1 is too little", command="run flow.py --state state --retain 1", code=2, lines=STAGE),
     Mistake(
         title="A log that cannot be written", says="cannot be written", code=2, lines=STAGE,
         command="run flow.py --state state --spark-log nowhere/spark.log",
