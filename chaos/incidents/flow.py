@@ -34,7 +34,7 @@ def make_flow(folder: Path) -> sl.Flow:
 
     totals = events.key_by("user").window(sl.Tumbling("10s")).aggregate("totals", n=sl.Count())
     totals.sink("shown", sl.ForeachTick(show))
-    ever = events.key_by("device").window(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(100)))
+    ever = events.key_by("device").window(sl.Global(), trigger=sl.Repeatedly(sl.AfterCount(1)))
     ever.aggregate("ever", n=sl.Count()).sink(
         "devices", sl.Database(f"sqlite:///{folder}/devices.db").write("devices"), rows="upsert"
     )
