@@ -159,19 +159,19 @@ def full(shop: Shop) -> Iterator[None]:
 
 INCIDENTS: Final = (
     Incident(
-        name="stalled partition", rule="stuck_watermark", about="partition events/2", cause="silent",
+        name="stalled partition", rule="stuck_watermark", about="partition events/events/2", cause="silent",
         happening=events_are(Amiss(stalled=frozenset({2}))),
     ),
     Incident(
-        name="flood of old events", rule="stuck_watermark", about="partition events/0", cause="flooded with old events",
+        name="flood of old events", rule="stuck_watermark", about="partition events/events/0", cause="flooded with old events",
         happening=events_are(Amiss(old={0: 1.0})),
     ),
     Incident(
-        name="late burst", rule="late_rows", about="stage totals", cause="partition events/1",
+        name="late burst", rule="late_rows", about="stage totals", cause="partition events/events/1",
         happening=events_are(Amiss(old={1: 0.3})),
     ),
     Incident(
-        name="poison burst", rule="rejected_rows", about="partition events/1", cause="cannot be decoded",
+        name="poison burst", rule="rejected_rows", about="partition events/events/1", cause="cannot be decoded",
         happening=events_are(Amiss(poison={1: 0.3})),
     ),
     Incident(

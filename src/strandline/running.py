@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from strandline.errors import CheckFailed, DescriptionError, OwnershipError, RunError
 from strandline.model import flow as model
-from strandline.model.options import require_boolean
+from strandline.model.options import Until, batch_interval_of, require_boolean
 from strandline.model.sizes import KEYS, RATE
 from strandline.model.time import Span
 
@@ -28,24 +28,11 @@ if TYPE_CHECKING:
     from strandline.spark.start import Start
     from strandline.store.manifests import Manifest
 
-Until = Literal["forever", "caught_up", "end"]
 BACKOFF = Span.of("1s")
 LONGEST_BACKOFF = Span.of("1m")
 LOOK_BACK = 60  # ticks, of which a notebook is told
 FINAL = (CheckFailed, DescriptionError, OwnershipError)
 """Failures that a restart cannot mend."""
-
-
-def span_between_ticks(given: str | timedelta | Span) -> Span:
-    """A batch interval as it was given.
-
-    >>> span_between_ticks("10s")
-    Span('10s')
-    """
-    interval = Span.of(given)
-    if interval < 0:
-        raise DescriptionError(f"The batch interval {interval.text} is negative.", fix="Give such as '1s'.")
-    return interval
 
 
 @dataclass(slots=True)
@@ -109,7 +96,7 @@ class Flow(model.Flow):
             )
         require_boolean("acknowledged", acknowledged)
         require_boolean("wait", wait)
-        interval = span_between_ticks(batch_interval)
+        interval = batch_interval_of(batch_interval)
         self.check()
         from strandline.spark.java import require_pyspark
 

@@ -287,3 +287,12 @@ def test_a_source_whose_partitions_nobody_knows_is_judged_by_what_is_known() -> 
 def test_every_rule_is_named_once_and_says_what_it_is_about() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert all(rule.ask.__doc__ for rule in RULES)
+
+
+def test_where_there_are_two_keys_none_of_them_is_hot() -> None:
+    records = journal(NORMAL + 60, heat, at=NORMAL)
+    for record in records:
+        rows = record["books"]["totals"]["rows"]
+        for_each = [("ann", rows * 6 // 10), ("bob", rows - rows * 6 // 10)] if rows else []
+        record["hottest"]["totals"] = [{"key": key, "rows": n, "share": round(n / rows, 4)} for key, n in for_each]
+    assert [found for _, found in looks(records, since=NORMAL) if found] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -25,9 +26,20 @@ def show_json(value: object, *, as_line: bool = False) -> None:
 
     >>> show_json({"town": "Zürich", "open": Span.of("90s")}, as_line=True)
     {"town": "Zürich", "open": 90000000}
+    >>> show_json([1.5, float("nan")], as_line=True)
+    [1.5, "NaN"]
     """
-    sys.stdout.write(f"{json.dumps(value, indent=None if as_line else 2, ensure_ascii=False, default=plain)}\n")
+    sys.stdout.write(f"{json.dumps(_sound(value), indent=None if as_line else 2, ensure_ascii=False, default=plain)}\n")
     sys.stdout.flush()
+
+
+def _sound(value: Any) -> Any:
+    """The value without numbers that JSON does not have: they are told as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    if isinstance(value, Mapping):
+        return {name: _sound(each) for name, each in value.items()}
+    return [_sound(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def plain(value: object) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 from typer import Option
 
+from strandline.cli.answers import AsJson, show_json
 from strandline.cli.failing import WrongUse
 from strandline.cli.finding import find_flow
 from strandline.cli.running import Place
@@ -19,7 +19,6 @@ from strandline.model.flow import Flow
 from strandline.model.graph import graph as tree
 from strandline.model.sizes import KEYS, RATE
 
-AsJson = Annotated[bool, Option("--json", help="As JSON, for a program.")]
 _out = Console(highlight=False)
 # What is coloured in an explanation; lines that begin with many blanks say what came of a step of an example.
 _STYLES: Final = {
@@ -42,7 +41,7 @@ def graph(
     """Draw a flow: its sources, stages with their four questions, and sinks."""
     flow = find_flow(place)
     if as_json:
-        typer.echo(json.dumps(Diagram.of(flow).to_json(), indent=2))
+        show_json(Diagram.of(flow).to_json())
     if svg is not None:
         _write(svg, flow.svg())
         if not as_json:
@@ -62,7 +61,7 @@ def explain(
     if as_json:
         from strandline.operations.explaining import explained  # it brings the kernel, which others do not need
 
-        typer.echo(json.dumps(explained(flow, rate=rate, keys=keys), indent=2))
+        show_json(explained(flow, rate=rate, keys=keys))
         return
     _out.print(Text(f"{tree(flow, answers=False, width=_out.width)}\n"), soft_wrap=True)
     width = _out.width if _out.is_terminal else None

@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from strandline.errors import CheckFailed, DescriptionError, StrandlineError, did_you_mean
+from strandline.errors import CheckFailed, DescriptionError, StrandlineError, did_you_mean, exception_in_words
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -90,7 +90,7 @@ def tell(error: BaseException, console: Console) -> None:
         where = f" {error.filename}" if error.filename else " what was said"
         what, fix = f"There is no room for{where}: {error.strerror}.", "Make room on the disk, or write it elsewhere."
     else:
-        what = f"{type(error).__name__}: {error}"
+        what = exception_in_words(error)
         fix = f"It came from {_place(error)}; say --debug to see all of it."
     console.print(Text.assemble(("error: ", "bold red"), what), soft_wrap=True)
     console.print(Text.assemble(("  fix: ", "bold"), fix), soft_wrap=True)

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Final
 
 from strandline.cli.failing import WrongUse
-from strandline.errors import StrandlineError, did_you_mean
+from strandline.errors import StrandlineError, did_you_mean, exception_in_words
 from strandline.model.flow import BEING_READ, Flow
 
 MEND: Final = "Mend that line; --debug shows how it came there."
@@ -123,7 +123,7 @@ def _at_fault(error: BaseException, path: Path) -> WrongUse:
         )
     if isinstance(error, StrandlineError):
         return WrongUse(f"{where}\n{error.what}", fix=error.fix)
-    return WrongUse(f"{where}\n{type(error).__name__}: {error}", fix=_nearest(error) or MEND)
+    return WrongUse(f"{where}\n{exception_in_words(error)}", fix=_nearest(error) or MEND)
 
 
 def _beside(error: BaseException, path: Path) -> traceback.FrameSummary | None:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from strandline.cli.following import Followed, Follower, See
 from strandline.cli.panel import panel
+from strandline.errors import exception_in_words
 from strandline.model.time import Instant
 from strandline.operations.overview import Totals
 from strandline.store.storage import Storage
@@ -64,7 +65,7 @@ class LivePanel(Follower):
         except Exception as error:
             self._live.stop()
             self._live = None
-            self._say(f"the panel cannot be drawn ({type(error).__name__}: {error}); --plain gives lines")
+            self._say(f"the panel cannot be drawn ({exception_in_words(error)}); --plain gives lines")
 
     def _draw(self, live: Live) -> None:
         while self._new:

@@ -20,9 +20,9 @@ from strandline.cli.live import LivePanel, can_be_drawn
 from strandline.errors import StrandlineError
 from strandline.model.flow import Flow
 from strandline.model.nodes import SourceNode, Stateful
+from strandline.model.options import Until, batch_interval_of
 from strandline.model.time import Span
 from strandline.operations.metrics import Endpoint, Metrics
-from strandline.running import Until, span_between_ticks
 from strandline.spark.clock import now
 from strandline.spark.java import require_java, require_pyspark
 from strandline.store.storage import storage_at
@@ -83,7 +83,7 @@ def run(
     if not hasattr(flow, "run"):
         raise WrongUse(f"The flow {flow.name!r} is only a description.", fix="Make it with sl.Flow(...).")
     where = state_beside(place, flow) if state is None else state
-    interval = span_between_ticks(batch_interval)
+    interval = batch_interval_of(batch_interval)
     storage = storage_at(where)
     with _spark_log(spark_log) as (log, err), ExitStack() as ends:
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 import polars as pl
 
@@ -43,6 +43,19 @@ def polars_type(type: Type) -> pl.DataType:
             f"The type {type.text} has no columns.", fix="Use one of Spark's scalar types, an array or a struct."
         )
     return _SCALARS[type.name]
+
+
+def type_name(dtype: pl.DataType) -> str:
+    """What the type of a column is called in a schema.
+
+    >>> type_name(pl.Datetime("us", "UTC")), type_name(pl.Decimal(10, 2)), type_name(pl.List(pl.Int64()))
+    ('timestamp', 'decimal(10,2)', 'array<bigint>')
+    """
+    if isinstance(dtype, pl.Decimal):
+        return f"decimal({dtype.precision},{dtype.scale})"
+    if isinstance(dtype, pl.List):
+        return f"array<{type_name(cast('pl.DataType', dtype.inner))}>"
+    return next((name for name, scalar in _SCALARS.items() if scalar == dtype), str(dtype))
 
 
 def polars_schema(schema: Schema) -> dict[str, pl.DataType]:

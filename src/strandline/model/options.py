@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Literal
+
 from strandline.errors import DescriptionError, told
+from strandline.model.time import Span
+
+Until = Literal["forever", "caught_up", "end"]
+"""How far a run goes."""
+
+
+def batch_interval_of(given: str | timedelta | Span) -> Span:
+    """The least time from tick to tick, as it was given.
+
+    >>> batch_interval_of("10s")
+    Span('10s')
+    """
+    interval = Span.of(given)
+    if interval < 0:
+        raise DescriptionError(f"The batch interval {interval.text} is negative.", fix="Give such as '1s'.")
+    return interval
 
 
 def require_boolean(option: str, value: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import polars as pl
 
-from strandline.errors import DescriptionError, StateError, did_you_mean
+from strandline.errors import StateError, did_you_mean
 from strandline.kernel.fingerprint import require_fitting
 from strandline.kernel.hashing import bucket_of, hash_columns
 from strandline.kernel.keys import KEY
@@ -22,6 +22,7 @@ from strandline.kernel.shares import shares
 from strandline.kernel.state import State
 from strandline.model.time import Instant
 from strandline.operations.kept_aggregates import with_aggregates
+from strandline.operations.key_values import key_value
 from strandline.operations.state_rows import readable, windows
 from strandline.store.manifests import Manifest, Manifests
 from strandline.store.records import StageRecord
@@ -218,7 +219,7 @@ def _chosen(segment: Segment, record: StageRecord, key: Mapping[str, str | None]
     for name, text in key.items():
         if name not in known:
             raise StateError(f"The state has no key {name!r}.", fix=did_you_mean(name, known))
-        values[name] = _value(name, text, known[name])
+        values[name] = key_value(name, text, known[name])
         column = pl.col(KEY + name)
         chosen &= column.is_null() if text is None else column == pl.lit(values[name][0], known[name])
     spread = {"salt", "broadcast"} & {name for name, said in record.about.items() if said not in {"null", "false"}}
@@ -229,17 +230,6 @@ def _chosen(segment: Segment, record: StageRecord, key: Mapping[str, str | None]
 
 def _types(segment: Segment) -> Mapping[str, pl.DataType]:
     return segment.with_blocks(()).frame().schema
-
-
-def _value(name: str, text: str | None, dtype: pl.DataType) -> pl.Series:
-    try:
-        if isinstance(dtype, pl.Datetime) and text is not None:
-            return pl.Series([int(Instant.of(text))]).cast(dtype)
-        return pl.Series([text], dtype=pl.String).cast(dtype)
-    except (pl.exceptions.PolarsError, DescriptionError) as error:
-        raise StateError(
-            f"The key {name!r} is {dtype}, and {text!r} is none.", fix="Give a value of that type."
-        ) from error
 
 
 def _named(rows: pl.DataFrame, by: By, buckets: int) -> pl.DataFrame:

@@ -23,13 +23,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strandline.errors import RunError, StrandlineError
 from strandline.model.flow import Flow
+from strandline.model.options import Until
 from strandline.model.time import Span
 from strandline.sources.contract import Limit
 from strandline.spark import clock
@@ -55,7 +56,6 @@ from strandline.store.opened import OPENED
 from strandline.store.runs import RunNote, note_begin, note_end
 from strandline.store.storage import Storage
 
-Until = Literal["forever", "caught_up", "end"]
 CLEAN_EVERY: Final = 10  # ticks
 RECORDS: Final = 10_000  # ticks that the journal tells of
 INCARNATION: Final = "incarnation"  # the file that holds it until there is a head

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from strandline.errors import MissingFile, StorageError, StrandlineError
+from strandline.errors import MissingFile, StorageError, StrandlineError, exception_in_words
 from strandline.model.time import Instant
 from strandline.store.storage import Storage
 
@@ -57,7 +57,7 @@ def _told(failure: BaseException) -> str:
     >>> _told(KeyError("shop"))
     "KeyError: 'shop'"
     """
-    what = failure.what if isinstance(failure, StrandlineError) else f"{type(failure).__name__}: {failure}"
+    what = failure.what if isinstance(failure, StrandlineError) else exception_in_words(failure)
     return " ".join(what.split())[:LONGEST]
 
 

@@ -15,6 +15,7 @@ USUAL: Final = 0.01
 """What share may be dropped or rejected where no norm is known."""
 TIMES: Final = 3
 """How many times the norm is too much."""
+NEARLY_ALL: Final = 0.95
 SOME: Final = 1_000
 """A key is not hot, nor a norm known, with fewer rows than these."""
 
@@ -80,11 +81,13 @@ def hot_key(watched: Watched) -> Iterator[Finding]:
     """One key brings so many of a stage's rows that the task which has it sets the pace."""
     for stage in sorted(watched.newest["state"]):
         rows = watched.booked(stage, "rows", watched.recent)
-        key, count = _hottest(watched.recent, stage)
+        hot = _hottest(watched.recent, stage)
+        key, count = hot.most_common(1)[0] if hot else ("", 0)
         share = share_of(count, rows)
         known = watched.booked(stage, "rows", watched.norm)
-        norm = share_of(_hottest(watched.norm, stage)[1], known)
-        few_keys = watched.newest["state"][stage]["rows"] <= FEW
+        norm = share_of(max(_hottest(watched.norm, stage).values(), default=0), known)
+        # Where there are only so many keys, one of them has a good part of the rows, as it should.
+        few_keys = watched.newest["state"][stage]["rows"] <= FEW or hot.total() >= NEARLY_ALL * rows
         if rows >= SOME and not few_keys and share >= (max(0.2, 2 * norm) if known >= SOME else 0.5):
             yield Finding(
                 rule="hot_key", severity="warning", about=f"stage {stage}",
@@ -94,10 +97,10 @@ def hot_key(watched: Watched) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _hottest(records: Sequence[Record], stage: str) -> tuple[str, int]:
-    """The key that brought most rows; each tick names its hottest ones."""
+def _hottest(records: Sequence[Record], stage: str) -> Counter[str]:
+    """The rows of the hottest keys; each tick names some."""
     counted: Counter[str] = Counter()
     for record in records:
         for hot in record["hottest"].get(stage, ()):
             counted[hot["key"]] += hot["rows"]
-    return counted.most_common(1)[0] if counted else ("", 0)
+    return counted
