@@ -78,6 +78,27 @@ def test_what_was_late_and_what_was_taken_back_is_drawn() -> None:
     assert "→ late, by" in lines
 
 
+def test_an_aggregate_that_is_called_as_a_column_is_shown_with_its_value() -> None:
+    panes = orders().key_by("user").window(sl.Tumbling("1m")).aggregate("totals", amount=sl.Sum("amount"))
+    assert any("+ on time: 12:00:00–12:01:00 amount=" in line for line in drawn(example(panes.flow, panes.node)))
+
+
+def test_where_time_is_that_of_reading_nothing_is_out_of_order_or_late() -> None:
+    read = sl.Flow("read").source("rows", sl.Rows([], schema="user string, v bigint"), time=sl.Arrival())
+    panes = read.key_by("user").window(sl.Tumbling("1m"), lateness="10s").aggregate("totals", n=sl.Count())
+    lines = "\n".join(drawn(example(panes.flow, panes.node)))
+    assert "+ on time: 12:00:00–12:01:00 n=2" in lines
+    assert "late" not in lines
+    assert "out of order" not in lines
+
+
+def test_in_windows_that_overlap_an_event_is_too_late_for_all_of_them() -> None:
+    panes = orders().key_by("user").window(sl.Hopping("2m", every="1m"), lateness="1m").aggregate("t", n=sl.Count())
+    lines = drawn(example(panes.flow, panes.node))
+    assert "(too late)" in lines[-2]
+    assert "→ late, by" in lines[-1]
+
+
 def test_a_stage_behind_another_is_given_what_that_one_shows() -> None:
     flow = large()
     hours = next(node for node in flow.nodes if isinstance(node, StageNode) and node.name == "hours")

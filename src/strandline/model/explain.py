@@ -172,7 +172,8 @@ def _source(flow: Flow, node: SourceNode) -> Iterator[str]:
     else:
         yield f"Time: the column {node.time!r} of each event."
     yield from policy_in_words(node.watermark)
-    yield f"A row without a usable time is rejected, with the reason{_whither(flow, node, 'rejected')}."
+    rejected = "that cannot be read" if isinstance(node.time, Arrival) else "without a usable time"
+    yield f"A row {rejected} is rejected, with the reason{_whither(flow, node, 'rejected')}."
 
 
 def _stage(flow: Flow, stage: StageNode) -> Iterator[str]:

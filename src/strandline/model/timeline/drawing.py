@@ -155,7 +155,7 @@ def _shown(example: Example, axis: _Axis, row: Mapping[str, Any]) -> str:
         if name not in example.keys and (not example.new or name in example.new)
     }
     of = f"the row of {axis.told(row[TIME])}:" if "pane_timing" not in row and example.new and TIME in row else ""
-    return " ".join(f"{timing}{taken}{window}{of}{_columns(_of_another(example, row) | told, [])}{last}".split())
+    return " ".join(f"{timing}{taken}{window}{of}{_columns(_of_another(example, row) | told, [])}".split()) + last
 
 
 def _of_another(example: Example, row: Mapping[str, Any]) -> dict[str, Any]:

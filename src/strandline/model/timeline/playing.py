@@ -14,6 +14,7 @@ from strandline.model.latency import bound_of
 from strandline.model.lineage import inputs_of, longest, schema_of, windows_of
 from strandline.model.lookups import Asker
 from strandline.model.nodes import (
+    Arrival,
     DedupeNode,
     JoinNode,
     JoinTableNode,
@@ -129,6 +130,7 @@ def _example(flow: Flow, node: Stateful) -> Example:
         times=[_time_column(parent) for parent in parents_of(first)],
         filters=[_filters(parent) for parent in parents_of(first)],
         fine=longest(windows_of(first)) if isinstance(first, StageNode) and first is not node else None,
+        in_order=all(isinstance(each.time, Arrival) for each in lineage(node) if isinstance(each, SourceNode)),
     )  # fmt: skip
     write(node, script)
     oracles = {id(each): oracle_of(flow, each, _nobody) for each in path if isinstance(each, Stateful)}
@@ -136,11 +138,17 @@ def _example(flow: Flow, node: Stateful) -> Example:
     steps = tuple(_tick(path, oracles, edges, step, len(schemas)) for step in script.steps)
     through = tuple(each.name for each in path[:-1] if isinstance(each, Stateful))
     ports = tuple(origin_of(parent).name for parent in parents_of(first))
-    given, shown = {name for schema in schemas[:1] for name in schema}, schema_of(node)
     return Example(
-        stage=node.name, bound=bound, keys=tuple(script.keys[0]), used=_used(path), new=frozenset(shown or ()) - given - {"op"},
+        stage=node.name, bound=bound, keys=tuple(script.keys[0]), used=_used(path), new=_new(node, schemas[0]),
         ports=ports, through=through, steps=steps,
     )  # fmt: skip
+
+
+def _new(node: Stateful, given: Schema) -> frozenset[str]:
+    """The columns of what is shown that say something new; an aggregate may be called as a column of the events is."""
+    if isinstance(node, StageNode):
+        return frozenset(name for name, _ in node.aggregates)
+    return frozenset(schema_of(node) or ()) - {*given, "op"}
 
 
 def _used(path: list[Node]) -> frozenset[str]:

@@ -50,7 +50,8 @@ class Step:
 class Script:
     """An example that is being written. `keys` are those of each port; `bound` is how far the watermark stays behind.
 
-    `fine` is the length of the windows of the first stage, where events pass through that one before.
+    `fine` is the length of the windows of the first stage, where events pass through that one before. `in_order` if the
+    time of an event is when it is read: none comes that is older than the clock.
     """
 
     schemas: Sequence[Schema]
@@ -59,6 +60,7 @@ class Script:
     times: Sequence[str | None]
     filters: Sequence[Sequence[Expression]]
     fine: Span | None = None
+    in_order: bool = False
     fixed: Mapping[str, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     number: int = 0
@@ -74,6 +76,8 @@ class Script:
         **values: Any,
     ) -> None:
         """Rows come in one tick; the watermark follows the greatest time, less the bound, if they move it."""
+        if self.in_order and self.steps and max(times) < self.clock:
+            return
         rows = [(port, self._row(Instant(time), port, key, holds, values)) for time in times]
         greatest = Instant(max(times))
         watermark = max(self.watermark, Instant(greatest - self.bound)) if moves else self.watermark
@@ -145,8 +149,10 @@ def _windows(stage: StageNode, script: Script) -> None:
     late = min(length * 2 // 10, script.fine // 2) if script.fine else length * 2 // 10
     script.comes(end - late, note="late: its window was complete")
     if lateness:
-        past = end + length * merging(window) + lateness + script.bound + length // 10
-        script.comes(past, key=other, note=f"the watermark goes {lateness.text} past the end")
+        overlap = int(window.size) - length if isinstance(window, Hopping) else 0
+        past = end + length * merging(window) + overlap + lateness + script.bound + length // 10
+        whose = "the end of its last window" if overlap else "the end"
+        script.comes(past, key=other, note=f"the watermark goes {lateness.text} past {whose}")
         script.comes(start + length * 2 // 10, note="too late")
 
 
