@@ -67,6 +67,20 @@ def test_the_files_that_the_document_links_to_exist(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def anchors(path: Path) -> set[str]:
+    """The headings of a document as links name them."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ +(.*?) *$", prose, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=in_root)
+def test_the_headings_that_the_document_links_to_exist(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", document.read_text(encoding="utf-8"))
+    places = [((document.parent / link) if link else document, anchor) for link, anchor in links]
+    assert [f"{path.name}#{anchor}" for path, anchor in places if anchor not in anchors(path)] == []
+
+
 def to_type(path: Path) -> bool:
     """Whether a document has commands to type."""
     return in_root(path) not in ELSEWHERE and any(

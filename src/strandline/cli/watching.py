@@ -77,6 +77,8 @@ def tail(
     ticks = recorded_ticks(storage)
     if not ticks and not follow:
         raise StateError(f"There is no journal in {storage.url}.", fix="Give the folder that the flow is run with.")
+    if not ticks:
+        sys.stderr.write(f"there is no tick in {storage.url} yet; the first is waited for\n")
     if since is None:
         since = 0 if last > len(ticks) or not ticks else [*ticks, ticks[-1] + 1][-1 - last]
     with suppress(KeyboardInterrupt):

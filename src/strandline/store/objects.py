@@ -169,7 +169,7 @@ class ObjectStorage:
         except (self._errors.BaseError, OSError) as error:
             raise StorageError(
                 f"The file {name!r} in {self.url} could not be {done}: {_said(error)}.",
-                fix="Look whether the server can be reached; nothing was left half-written, so it can be tried again.",
+                fix="Look whether the server can be reached, and at the credentials in the environment; it can be tried again.",
             ) from error
 
 

@@ -59,6 +59,11 @@ def advise_journal(
 
 def _source(records: list[Record], wanted: str | None) -> str:
     known: list[str] = sorted({name for record in records for name in record["partitions"]})
+    if not known:
+        raise DescriptionError(
+            "The journal tells of no source whose partitions are known.",
+            fix="Let the flow make some ticks first, or read a sample: strandline advise FILE.",
+        )
     if wanted is None:
         if len(known) != 1:
             raise DescriptionError(
