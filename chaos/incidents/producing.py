@@ -38,7 +38,7 @@ class Stream:
 
     def __init__(self, servers: str, topic: str) -> None:
         self.topic, self.amiss = topic, Amiss()
-        self._producer: Any = Producer({"bootstrap.servers": servers, "linger.ms": 20})
+        self._producer: Any = Producer({"bootstrap.servers": servers, "linger.ms": 20, "log_level": 2})
         self._over = threading.Event()
         self._chance = random.Random(1)
         self._fresh = 0

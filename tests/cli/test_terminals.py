@@ -85,6 +85,29 @@ def test_the_demo_which_is_a_process_of_its_own_can_be_piped(tmp_path: Path) -> 
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
+def test_the_demo_is_coloured_in_a_terminal_and_fits_it() -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
+    command = [sys.executable, "-m", "strandline", "demo", "--panes"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as child:
+        os.close(theirs)
+        said = b"".join(iter(lambda: _read(ours), b"")).decode()
+    os.close(ours)
+    lines = ESCAPE.sub("", said).splitlines()
+    assert child.returncode == 0
+    assert "\x1b[" in said
+    assert "8 late" in " ".join(" ".join(lines).split())
+    assert max(map(len, lines)) <= 100
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # whoever wrote there has ended
+        return b""
+
+
 def piped(line: str) -> tuple[int, str]:
     code, out, err = typed(line)
     return code, out + err
