@@ -14,8 +14,8 @@ from chaos.orders import NAMED_ERROR
 from strandline.errors import StrandlineError
 
 SCHEMA: Final = "user string, device string, at timestamp"
-INTERVAL: Final = "2s"
-NAP: Final = 6.0  # seconds that a slow sink takes for a tick
+INTERVAL: Final = "3s"
+NAP: Final = 9.0  # seconds that a slow sink takes for a tick
 SLOW, CLOSED = "slow", "closed"  # files that tell the sink what to do
 
 
