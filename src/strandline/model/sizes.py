@@ -91,15 +91,18 @@ def size_in_words(size: Size, measured: RowBytes | None) -> list[str]:
     if size.rows is None or not size.rows:
         return [f"{size.words}."]
     if measured is None:
-        return [f"at most {_rows(size.rows)}: {size.words}.", "How many bytes a row takes is not known before it runs."]
+        return [
+            f"at most {_count(size.rows)}: {size.words}.",
+            "How many bytes a row takes is not known before it runs.",
+        ]
     each = measured.of(size.events_per_row)
     more = f" of one event, and {measured.more:,.0f} for each further one" if measured.more >= 1 else ""
     often = f"; one that every tick touches stands up to {measured.times:.0f} times there until segments are merged"
     told = f"about {measured.one:,.0f} bytes{more}, measured with rows that were made up{often if measured.times > 1 else ''}"
-    return [f"at most {_rows(size.rows)}, about {_bytes(size.rows * each)}: {size.words}.", f"A row takes {told}."]
+    return [f"at most {_count(size.rows)}, about {_bytes(size.rows * each)}: {size.words}.", f"A row takes {told}."]
 
 
-def _rows(count: int) -> str:
+def _count(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 

@@ -25,7 +25,7 @@ from strandline.model.flow import Flow
 from strandline.model.nodes import Arrival, SourceNode, StageNode, lineage
 from strandline.model.streams import Stage
 from strandline.model.time import Instant, Span
-from strandline.model.triggers import Trigger
+from strandline.model.triggers import AfterClose, OrFinally, Repeatedly, Trigger
 from strandline.model.types import Schema
 from strandline.model.watermarks import Bounded
 from strandline.model.windows import CustomWindow, Global, Hopping, SameWindow, Session, Tumbling, Window
@@ -106,25 +106,36 @@ def flows(
     }
     keys = draw(st.sampled_from((("user",), ("user",), (), ("user", "kind"))))
     shown = draw(aggregates())
-    return draw(_accepted(chosen, tree, options, keys, shown, chained=chained, allow_loss=allow_loss))
+    made = _accepted(
+        chosen, tree, options, keys, shown, chained=chained, allow_loss=allow_loss, fixed=trigger is not None
+    )
+    return draw(made)
 
 
 @st.composite
 def _accepted(
     draw: st.DrawFn, window: Window, trigger: Trigger, options: dict[str, Any], keys: tuple[str, ...],
-    shown: dict[str, AnyAggregate], *, chained: bool, allow_loss: bool,
+    shown: dict[str, AnyAggregate], *, chained: bool, allow_loss: bool, fixed: bool,
 ) -> Stage:  # fmt: skip
-    """The stage, with allow_loss only where it takes that; an example that check() refuses is drawn again."""
+    """The stage, with allow_loss only where it takes that; an example that check() refuses even so is drawn again.
+
+    Where no loss is allowed triggers end as check() proposes, if they must: not the first one, if that is `fixed`.
+    """
     where = draw(st.sampled_from((None, None, "amount is null or amount <> 8")))
     second = draw(_seconds()) if chained else {}
-    for loss in (False, True) if allow_loss else (False,):
+    for again in (False, True):
+        loss, ends = again and allow_loss, again and not allow_loss
         source = Flow("drawn").source("events", Rows(schema=SCHEMA), time="at", watermark=Bounded("5s"))
         stream = source.where(where) if where else source
         stage = (
-            stream.key_by(*keys).window(window, trigger=trigger, allow_loss=loss, **options).aggregate("first", **shown)
+            stream.key_by(*keys)
+            .window(window, trigger=_ending(trigger) if ends and not fixed else trigger, allow_loss=loss, **options)
+            .aggregate("first", **shown)
         )
         if chained:
-            stage = stage.key_by(*keys[: second["keys"]]).window(**second["window"], allow_loss=loss).aggregate(
+            behind = second["window"]
+            behind = {**behind, "trigger": _ending(behind["trigger"])} if ends else behind
+            stage = stage.key_by(*keys[: second["keys"]]).window(**behind, allow_loss=loss).aggregate(
                 "second", **second["aggregates"]
             )  # fmt: skip
         try:
@@ -133,6 +144,11 @@ def _accepted(
             continue
         return stage
     return reject()
+
+
+def _ending(trigger: Trigger) -> Trigger:
+    """One that shows what is left when a window closes."""
+    return OrFinally(Repeatedly(trigger), AfterClose())
 
 
 @st.composite
