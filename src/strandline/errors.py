@@ -146,6 +146,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return "Known: " + ", ".join(repr(n) for n in known) + "." if known else "There are none."
 
 
+LIBRARIES: Final = "lib/python"
+"""What stands in the path of every file that is not the user's own."""
+
+
 def exception_in_words(error: BaseException) -> str:
     """What was raised, with what it says if it says anything.
 
@@ -176,13 +180,24 @@ def raised(who: str, function: Callable[..., Any], error: BaseException) -> str:
 
 
 def written_at(function: Callable[..., Any], error: BaseException) -> str:
-    """File and line of what a user's function raised: the innermost call in the function's own file, for below it are others' libraries.
+    """File and line of what a user's function raised: the innermost call in its own file, or in one beside or below that.
+
+    What is called from there are others' libraries, which may be installed below a project of the user's, too.
 
     A function that was called wrongly is not among the calls: then it is where it is written.
     """
     calls = traceback.extract_tb(error.__traceback__)
     code = getattr(inspect.unwrap(function), "__code__", None)
-    own = [call for call in calls if code is not None and call.filename == code.co_filename]
+    folder = "" if code is None else code.co_filename.rpartition("/")[0] + "/"
+    own = [
+        call
+        for call in calls
+        if code is not None
+        and (
+            call.filename == code.co_filename
+            or (call.filename.startswith(folder) and LIBRARIES not in call.filename[len(folder) :])
+        )
+    ]
     if own or calls[1:]:
         call = (own or calls)[-1]  # the first call is that of whoever called the function
         return f"{call.filename}, line {call.lineno}"

@@ -128,7 +128,7 @@ def test_a_text_of_a_users_stays_on_its_line_and_a_terminal_obeys_none_of_it(siz
 
 
 def test_before_the_first_tick_and_after_going_back_there_is_something_to_see() -> None:
-    assert drawn() == ["no tick yet"]
+    assert drawn() == ["the first tick is being made; it takes longest"]
     restored = {name: record()[name] for name in ("flow", "tick", "now", "restarts", "finished", "watermarks", "partitions", "state", "sinks")}  # fmt: skip
     assert drawn(restored)[0].startswith("shop · tick 0")
 

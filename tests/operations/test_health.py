@@ -296,3 +296,19 @@ def test_where_there_are_two_keys_none_of_them_is_hot() -> None:
         for_each = [("ann", rows * 6 // 10), ("bob", rows - rows * 6 // 10)] if rows else []
         record["hottest"]["totals"] = [{"key": key, "rows": n, "share": round(n / rows, 4)} for key, n in for_each]
     assert [found for _, found in looks(records, since=NORMAL) if found] == []
+
+
+def test_a_watermark_that_stands_is_found_also_behind_a_restart() -> None:
+    world = World(Random(1))
+    before = [*journal(NORMAL, world=world), *journal(60, stall, world=world)]
+    world.run, world.restarts, world.now = "second", 1, world.now + 30 * SECOND
+    told = [found for _, found in looks([*before, *journal(40, world=world)], since=NORMAL + 55)]
+    assert len(told) > 5
+    assert all([each.rule for each in found] == ["stuck_watermark"] for found in told)
+
+
+def test_a_pause_is_no_time_in_which_a_watermark_stood() -> None:
+    world = World(Random(1))
+    before = journal(NORMAL, world=world)
+    world.run, world.restarts, world.now = "second", 1, world.now + 600 * SECOND
+    assert [found for _, found in looks([*before, *journal(40, world=world)], since=NORMAL) if found] == []

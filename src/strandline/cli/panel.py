@@ -39,7 +39,7 @@ def panel(
     width, height = size
     found = overview(records, totals)
     if found is None:
-        return Text("no tick yet", "dim")
+        return Text("the first tick is being made; it takes longest", "dim")
     tables = _tables(found, now, width)
     draw = _roomy if height >= _lines_of_roomy(tables) else _tight
     return Group(*draw(found, now, tables, size))

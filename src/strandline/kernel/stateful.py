@@ -15,6 +15,7 @@ from strandline.errors import DescriptionError
 from strandline.kernel.advance import Advanced, advance
 from strandline.kernel.frames import kept, only
 from strandline.kernel.groups import Groups
+from strandline.kernel.keys import hashed_keys
 from strandline.kernel.operators.dedupe import DedupePlan
 from strandline.kernel.operators.detect import DetectPlan
 from strandline.kernel.operators.join import JoinPlan
@@ -159,24 +160,39 @@ def unpacked(plan: AnyPlan, frames: Sequence[pl.DataFrame], books: Books | None)
     return Partials(table=table, raw=raw, late=late, rejected=rejected, books=books or Books())
 
 
-def hottest_keys(plan: AnyPlan, found: Input, count: int) -> Iterator[tuple[pl.DataFrame, Array]]:
-    """The keys of which most rows came, and how many of each, table by table; a key may stand in several rows."""
+@dataclass(frozen=True, slots=True)
+class Hottest:
+    """The keys of which most came, how many of each, and how many came in all: rows, once for each window they are in."""
+
+    keys: pl.DataFrame
+    counts: Array
+    total: int
+
+
+def hottest_keys(plan: AnyPlan, found: Input, count: int) -> Iterator[Hottest]:
+    """The keys of which most came, table by table."""
     if isinstance(found, Partials):
-        if isinstance(plan, Plan) and plan.keys:
+        assert isinstance(plan, Plan), "partials are for windows"
+        if plan.keys:
             new = found.table["new"].to_numpy()
-            most = _greatest(new, count)
-            yield only(found.table, plan.keys)[most], new[most]
+            yield _hottest(only(found.table, plan.keys), found.table["hash"].to_numpy(), new, count)
+            keys, hashes = hashed_keys(plan.stage.keys, found.raw)
+            yield _hottest(keys, hashes, np.ones(len(hashes), np.int64), count)
         return
     assert isinstance(plan, OperatorPlan), "rows are for operators"
     for port, (names, rows) in enumerate(zip(plan.keys, found.ports, strict=True)):
-        if names and rows.height:
+        if names:
             mine = rows if plan.places is None else kept(rows, plan.own(port, rows))
-            # By their hashes: to tell apart two keys that have one is worth nothing here.
-            hashes = plan.hashes_of_keys(mine)
-            order = np.argsort(hashes, kind="stable")
-            groups = Groups.of_ids(hashes[order])
-            most = _greatest(groups.lengths, count)
-            yield only(mine, names)[order[groups.starts[most]]], groups.lengths[most]
+            yield _hottest(only(mine, names), plan.hashes_of_keys(mine), np.ones(mine.height, np.int64), count)
+
+
+def _hottest(keys: pl.DataFrame, hashes: Array, counts: Array, most: int) -> Hottest:
+    """By their hashes: to tell apart two keys that have one is worth nothing here."""
+    order = np.argsort(hashes, kind="stable")
+    groups = Groups.of_ids(hashes[order])
+    sums = np.add.reduceat(counts[order], groups.starts) if len(order) else counts
+    greatest = _greatest(sums, most)
+    return Hottest(keys[order[groups.starts[greatest]]], sums[greatest], int(counts.sum()))
 
 
 def _greatest(values: Array, count: int) -> Array:

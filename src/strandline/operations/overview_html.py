@@ -42,7 +42,7 @@ def overview_html(name: str, found: Overview | None, now: Instant, *, running: b
 
 
 def _bar(found: Overview) -> str:
-    whole = max(int(found.interval), int(found.made), 1)
+    whole = max(int(found.interval), sum(int(found.steps[step]) for step in _COLOURS), 1)
     parts = "".join(
         f'<span style="display:inline-block;height:8px;width:{100 * int(found.steps[step]) / whole:.1f}%;background:{colour}"></span>'
         for step, colour in _COLOURS.items()

@@ -64,7 +64,7 @@ class Made:
     stages: dict[str, StageRecord] = field(default_factory=dict)
     books: dict[str, Books] = field(default_factory=dict)
     panes: dict[str, Counter[str]] = field(default_factory=dict)
-    hottest: dict[str, tuple[Hot, ...]] = field(default_factory=dict)
+    hottest: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     written: int = 0
     took: dict[str, int] = field(default_factory=dict)
 
@@ -215,7 +215,9 @@ class Engine:
         made.stages[node.name] = record_of(about, [r.state for r in receipts], record, watermark=watermark)
         made.books[node.name] = sum((receipt.books for receipt in receipts), Books())
         made.panes[node.name] = sum((Counter(receipt.panes) for receipt in receipts), Counter())
-        made.hottest[node.name] = hottest_of(hot for receipt in receipts for hot in receipt.hottest)
+        hottest = hottest_of(hot for receipt in receipts for hot in receipt.hottest)
+        met = sum(receipt.met for receipt in receipts)
+        made.hottest[node.name] = _with_share(hottest, met, made.books[node.name].rows)
         made.written += sum(receipt.state.written for receipt in receipts)
 
     def _shares(self, record: StageRecord | None, parcels: Sequence[Parcel], edge: Edge) -> list[tuple[int, int]]:
@@ -281,9 +283,13 @@ def _last_delivery(head: Manifest | None, sink: str) -> int | None:
     return head.number if record.outputs else record.after
 
 
-def _with_share(hottest: Iterable[Hot], rows: int) -> list[dict[str, Any]]:
-    """Keys with their rows, and what part of all rows of the stage they are."""
-    return [{"key": key, "rows": count, "share": round(count / rows, 4)} for key, count in hottest]
+def _with_share(hottest: Iterable[Hot], met: int, rows: int) -> list[dict[str, Any]]:
+    """Keys with what part they are of all that windows `met`, and with how many of the stage's rows that is."""
+    return [
+        {"key": key, "rows": round(rows * count / met), "share": round(count / met, 4)}
+        for key, count in hottest
+        if count
+    ]
 
 
 def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
@@ -312,7 +318,7 @@ def _journal(made: Made, places: Places, *, read_up: bool) -> dict[str, Any]:
             for source, found in lags.items()
         },
         "panes": made.panes,
-        "hottest": {name: _with_share(hot, made.books[name].rows) for name, hot in made.hottest.items()},
+        "hottest": made.hottest,
         "backlog": backlog,
         "caught_up": read_up,
         "took": made.took,

@@ -57,7 +57,8 @@ class Receipt:
     """What a share has done: its part of the state, its books, what it still holds back, what it showed.
 
     `panes` counts windows' panes by timing, those taken back apart, and what other stages give as rows; `hottest` are the
-    keys that brought most rows into one window, with their number.
+    keys that brought most rows, with their number, and `met` is how many all keys brought; both count a row once for each
+    window that it is in.
     """
 
     share: int
@@ -65,13 +66,14 @@ class Receipt:
     books: Books
     hold: Instant | None
     panes: Mapping[str, int]
-    hottest: tuple[Hot, ...] = ()
+    hottest: tuple[Hot, ...]
+    met: int
 
     def to_row(self) -> tuple[str, bytes]:
         """The receipt as a row of Spark's."""
         told = {"share": self.share, "state": self.state.to_json(), "books": asdict(self.books), "panes": self.panes}
         hold = None if self.hold is None else int(self.hold)
-        return json.dumps({"receipt": {**told, "hold": hold, "hottest": self.hottest}}), b""
+        return json.dumps({"receipt": {**told, "hold": hold, "hottest": self.hottest, "met": self.met}}), b""
 
     @classmethod
     def from_row(cls, told: Mapping[str, Any]) -> Receipt:
@@ -79,7 +81,10 @@ class Receipt:
         hold = None if told["hold"] is None else Instant(told["hold"])
         state, books = StatePart.from_json(told["state"]), Books(**told["books"])
         hottest = tuple((key, rows) for key, rows in told["hottest"])
-        return cls(share=told["share"], state=state, books=books, hold=hold, panes=told["panes"], hottest=hottest)
+        return cls(
+            share=told["share"], state=state, books=books, hold=hold, panes=told["panes"], hottest=hottest,
+            met=told["met"],
+        )  # fmt: skip
 
 
 def step(work: Work, task: Step, share: int) -> tuple[Receipt, list[Parcel]]:
@@ -102,9 +107,10 @@ def _step(work: Work, task: Step, share: int, storage: Storage) -> tuple[Receipt
     written = write_state(
         plan, storage, task.name, task.tick, moved.state, least, greatest, watermark=int(task.edge.after)
     )
+    hottest, met = _hottest(plan, found)
     receipt = Receipt(
         share=share, state=written, books=moved.books, hold=moved.hold, panes=_counted(moved.panes),
-        hottest=_hottest(plan, found),
+        hottest=hottest, met=met,
     )  # fmt: skip
     order = (task.stage, share)
     return receipt, send(work, _led_on(work, task, moved), storage, task.tick, order, len(task.shares))
@@ -139,13 +145,15 @@ def _counted(panes: pl.DataFrame) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _hottest(plan: AnyPlan, found: Input) -> tuple[Hot, ...]:
-    """The keys with most rows: of windows, in one of them."""
+def _hottest(plan: AnyPlan, found: Input) -> tuple[tuple[Hot, ...], int]:
+    """The keys with most rows, and how many rows all keys have."""
     counted: list[Hot] = []
-    for keys, rows in hottest_keys(plan, found, HOTTEST):
-        names = (", ".join(map(str, key)) for key in keys.iter_rows())
-        counted += zip(names, rows.tolist(), strict=True)
-    return hottest_of(counted)
+    met = 0
+    for each in hottest_keys(plan, found, HOTTEST):
+        names = (", ".join(map(str, key)) for key in each.keys.iter_rows())
+        counted += zip(names, each.counts.tolist(), strict=True)
+        met += each.total
+    return hottest_of(counted), met
 
 
 def hottest_of(found: Iterable[Hot]) -> tuple[Hot, ...]:

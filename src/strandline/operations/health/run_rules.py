@@ -53,15 +53,20 @@ def ended(watched: Watched) -> Iterator[Finding]:
     """The run is over, in good order: there is nothing to alarm about."""
     last = watched.last_run
     if watched.newest["finished"]:
-        what = "The flow is finished: everything was read, and time went to its end."
+        what, cause = (
+            "The flow is finished: everything was read, and time went to its end.",
+            "It was run until the end.",
+        )
+        fix = "Nothing is to be done. To read what comes later, run it anew in another state, or until caught_up."
     elif last is not None and watched.is_over and not last.failure:
-        what = f"The run was stopped {_ago(watched, last)} ago; windows stay open."
+        what, cause = (
+            f"The run was stopped {_ago(watched, last)} ago; windows stay open.",
+            "It was asked to end, or had read everything.",
+        )
+        fix = "Start it again to go on, if it should run."
     else:
         return
-    yield Finding(
-        rule="ended", severity="notice", about="flow", what=what, cause="It was asked to end, or had read everything.",
-        fix="Start it again to go on, if it should run.",
-    )  # fmt: skip
+    yield Finding(rule="ended", severity="notice", about="flow", what=what, cause=cause, fix=fix)
 
 
 def _ago(watched: Watched, run: RunNote) -> str:

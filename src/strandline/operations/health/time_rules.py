@@ -17,6 +17,7 @@ from strandline.operations.health.watched import (
     longest,
     p95,
     percent,
+    ran,
     seconds,
     share_of,
     span_of,
@@ -37,20 +38,21 @@ def stuck_watermark(watched: Watched) -> Iterator[Finding]:
         if reached is None or reached >= Instant.END_OF_TIME:
             continue
         stood = _stood(watched, source)
-        if span_of(stood) >= _patience(watched, source, len(stood)):
+        if ran(stood) >= _patience(watched, source, len(stood)):
             yield from _held(watched, source, stood)
 
 
 def _stood(watched: Watched, source: str) -> Sequence[Record]:
-    """The last ticks of the run in which a watermark moved less than a tenth of the time."""
-    run, newest = watched.run, watched.newest
-    first = len(run) - 1
+    """The last ticks in which a watermark moved less than a tenth of the time; a restart does not let it begin anew."""
+    records, newest = watched.records, watched.newest
+    first, lasted = len(records) - 1, 0
     while first:
-        before = run[first - 1]
-        if newest["watermarks"][source] - before["watermarks"].get(source, 0) > (newest["now"] - before["now"]) / 10:
+        before, after = records[first - 1], records[first]
+        lasted += after["now"] - before["now"] if before["run"] == after["run"] else 0
+        if newest["watermarks"][source] - before["watermarks"].get(source, 0) > lasted / 10:
             break
         first -= 1
-    return run[first:]
+    return records[first:]
 
 
 def _patience(watched: Watched, source: str, stood: int) -> Span:

@@ -186,6 +186,17 @@ def span_of(records: Sequence[Record]) -> Span:
     return Span(records[-1]["now"] - records[0]["now"]) if records else Span(0)
 
 
+def ran(records: Sequence[Record]) -> Span:
+    """How long a flow made ticks in these: what lies between two runs does not count.
+
+    >>> ran([{"now": 0, "run": "a"}, {"now": 5, "run": "a"}, {"now": 900, "run": "b"}, {"now": 901, "run": "b"}])
+    Span('6us')
+    """
+    return Span(
+        sum(later["now"] - earlier["now"] for earlier, later in pairwise(records) if later["run"] == earlier["run"])
+    )
+
+
 def spent(records: Iterable[Record], *steps: str) -> int:
     """How many microseconds ticks spent with steps.
 
