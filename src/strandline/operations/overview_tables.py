@@ -70,7 +70,7 @@ def partition_table(found: Overview, now: Instant, *, narrow: bool = False) -> O
     title = "partition" if several else visible(next(iter(found.sources), "partition"))
     rows = tuple(
         (
-            Cell(visible(f"{each.source} {each.name}" if several else each.name), "bold" if each.holds else ""),
+            Cell(visible(_named(each) if several else each.name), "bold" if each.holds else ""),
             Cell(_time(each.watermark, narrow=narrow)), _behind(each, found, now), Cell(counted(each.rows)),
             Cell(counted(each.backlog)), _why(each),
         )
@@ -84,6 +84,11 @@ def partition_table(found: Overview, now: Instant, *, narrow: bool = False) -> O
 def _time(instant: Instant, *, narrow: bool) -> str:
     said = clock(instant)
     return said.partition(" ")[2] if narrow and instant.in_calendar else said
+
+
+def _named(each: Partition) -> str:
+    """A partition with its source, unless its name says that already: that of a topic may."""
+    return each.name if each.name.startswith(f"{each.source}/") else f"{each.source} {each.name}"
 
 
 def _behind(each: Partition, found: Overview, now: Instant) -> Cell:
