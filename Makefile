@@ -65,9 +65,9 @@ bench: $(READY) ## Measure the kernel against Polars, the engine against Spark's
 	$(JAVA) for part in $(MEASURED); do $(RUN) -m benchmarks.$$part || failed="$${failed-} $$part"; done; \
 	    [ -z "$${failed-}" ] || { echo "over their limits:$$failed"; exit 1; }
 
-chaos: $(READY) ## The crash matrix: 200 faults done to a flow, 170 to operators, 300 to sinks and their servers (hours); writes benchmarks/results/chaos*
+chaos: $(READY) ## The crash matrix: 200 faults done to a flow, 170 to operators, 300 to sinks and servers; ten incidents that health must name (hours)
 	@tools/servers
-	@$(OFTEN) for part in chaos chaos.operators chaos.servers; do $(RUN) -m $$part || failed=1; done; [ -z "$${failed-}" ]
+	@$(OFTEN) for part in chaos chaos.operators chaos.servers chaos.incidents; do $(RUN) -m $$part || failed=1; done; [ -z "$${failed-}" ]
 
 soak: $(READY) ## Run a flow at 20,000 events/s and see that memory, files, state and manifests do not grow (half an hour)
 	$(JAVA) $(RUN) -m benchmarks.soak
