@@ -146,8 +146,8 @@ class World:
         # A tick writes the keys that it touched again; when there are eight such segments they become one.
         known = self.known + self.tick % 8 * min(self.known, rows // 2)
         return {
-            "totals": {"rows": windows, "bytes": 90 * windows},
-            "known": {"rows": known, "bytes": 40 * known},
+            "totals": {"rows": windows, "at_least": windows, "bytes": 90 * windows},
+            "known": {"rows": known, "at_least": self.known, "bytes": 40 * known},
         }
 
 

@@ -214,3 +214,16 @@ def test_a_manifest_under_a_wrong_number_is_refused(chain: Manifests) -> None:
 def test_a_tick_that_is_not_kept_is_missing(chain: Manifests) -> None:
     with pytest.raises(MissingFile, match="000000000007"):
         chain.at(7)
+
+
+def test_windows_in_several_segments_are_counted_between_two_numbers() -> None:
+    def of(slice_: int, rows: int, least: int, greatest: int) -> SegmentRef:
+        return SegmentRef(
+            file="f", at=0, slice=slice_, first_tick=0, last_tick=0, rows=rows, nbytes=9, least=least, greatest=greatest
+        )
+
+    shares = (of(0, 5, 0, 99), of(0, 7, 100, 199))  # of two tasks: no window is in both
+    again = (of(0, 3, 0, 199), of(1, 4, 0, 199))  # written later by one, into the same slice and into another
+    assert StageRecord(segments=shares).at_least == 12
+    assert StageRecord(segments=shares + again).at_least == 16
+    assert StageRecord().at_least == 0

@@ -59,13 +59,14 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageNow:
-    """A stage after the last tick. `growth` is in rows for each second, over the recent ticks; None where there was one only.
+    """A stage after the last tick. Of its `rows` some may be of the same window, written again; `at_least` so many are not. `growth` is in rows for each second, over the recent ticks; None where there was one only.
 
     `endless`: it forgets no key, so that nothing but new keys bounds it.
     """
 
     name: str
     rows: int
+    at_least: int
     nbytes: int
     growth: float | None
     endless: bool
@@ -152,7 +153,7 @@ def rows_read(record: Record) -> int:
 def _stages(last: Record, recent: Sequence[Record], totals: Totals) -> tuple[StageNow, ...]:
     return tuple(
         StageNow(
-            name=name, rows=state["rows"], nbytes=state["bytes"], growth=_growth(recent, _rows_of(name)),
+            name=name, rows=state["rows"], at_least=state.get("at_least", state["rows"]), nbytes=state["bytes"], growth=_growth(recent, _rows_of(name)),
             endless=name in last["endless"], watermark=Instant(last["watermarks"].get(name, Instant.BEFORE_ALL_TIME)),
             panes=totals.panes.get(name, {}), dropped=totals.dropped.get(name, 0), rejected=totals.rejected.get(name, 0),
             hottest=tuple((hot["key"], hot["share"]) for hot in _last_with(recent, "hottest", name)),

@@ -105,10 +105,10 @@ def _why(each: Partition) -> Cell:
 
 def stage_table(found: Overview, *, narrow: bool = False) -> OverviewTable:
     """The stages, in the order of the flow; the largest is the most urgent. Where it is narrow one hot key must do."""
-    titles = ("stage", "state", "rows", "growth", "early", "on time", "late", "dropped", "hottest")
+    titles = ("stage", "state", "open", "growth", "early", "on time", "late", "dropped", "hottest")
     rows = tuple(
         (
-            Cell(visible(each.name), "bold"), Cell(sized(each.nbytes)), Cell(counted(each.rows)), _growth(each), *_panes(each),
+            Cell(visible(each.name), "bold"), Cell(sized(each.nbytes)), Cell(_open(each)), _growth(each), *_panes(each),
             Cell(counted(each.dropped), "warning" if each.dropped else ""),
             Cell(" ".join(_hot(each, 1 if narrow else HOTTEST)), "dim"),
         )
@@ -116,6 +116,11 @@ def stage_table(found: Overview, *, narrow: bool = False) -> OverviewTable:
     )  # fmt: skip
     largest = sorted(range(len(rows)), key=lambda at: -found.stages[at].nbytes)
     return OverviewTable(titles=titles, rows=rows, urgent=tuple(largest))
+
+
+def _open(each: StageNow) -> str:
+    """The windows that are open, or what another stage keeps: between two numbers, where some may be counted again."""
+    return counted(each.rows) if each.at_least == each.rows else f"{counted(each.at_least)}–{counted(each.rows)}"
 
 
 def _growth(each: StageNow) -> Cell:

@@ -40,6 +40,9 @@ def record_of_tick(
     batch interval that was asked for, "bounds" how far each source's watermark is meant to stay behind, "endless" the
     stages that forget no key. A sink "took" so long to publish its "rows"; "pending" ticks wait for it. "hottest" are the keys of a stage that brought most rows, each with its "share" of all rows that the stage took.
 
+    The "rows" of a stage's "state" are as they were written: a window that was written again counts again until segments
+    are merged; "at_least" so many windows (of other stages: rows) there are.
+
     Law: made again from the same manifest it differs at most in how long things took.
     """
     partitions = {
@@ -62,7 +65,10 @@ def record_of_tick(
             }
             for source, found in partitions.items()
         },
-        "state": {name: {"rows": stage.rows, "bytes": stage.nbytes} for name, stage in manifest.stages.items()},
+        "state": {
+            name: {"rows": stage.rows, "at_least": stage.at_least, "bytes": stage.nbytes}
+            for name, stage in manifest.stages.items()
+        },
         "sinks": {
             name: {**asdict(delivered.get(name, Delivered())), "pending": len(sink.pending)}
             for name, sink in manifest.sinks.items()

@@ -58,6 +58,16 @@ class StageRecord:
         """The files it needs."""
         return frozenset(ref.file for ref in self.refs)
 
+    @property
+    def at_least(self) -> int:
+        """How many of its rows are surely of different windows: those of segments that have a hash in common may be the same."""
+        apart: dict[int, list[SegmentRef]] = {}
+        for ref in sorted(self.segments, key=lambda each: -each.rows):
+            chosen = apart.setdefault(ref.slice, [])
+            if all(ref.greatest < other.least or other.greatest < ref.least for other in chosen):
+                chosen.append(ref)
+        return sum(ref.rows for chosen in apart.values() for ref in chosen)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRef:
