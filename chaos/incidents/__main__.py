@@ -92,9 +92,9 @@ class Shop:
     def watch(self, seconds: float, enough: Callable[[list[Found]], bool]) -> tuple[float, list[Found]] | None:
         """Ask every two seconds until it is enough: how long that took, and what was found; None if it never was."""
         began = time.monotonic()
-        while (passed := time.monotonic() - began) < seconds:
+        while time.monotonic() - began < seconds:
             if enough(found := self.ask()):
-                return passed, found
+                return time.monotonic() - began, found
             time.sleep(2)
         return None
 

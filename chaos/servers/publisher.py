@@ -58,7 +58,7 @@ def committed(folder: Path) -> tuple[int, Instant] | None:
 def _commit(folder: Path, tick: int) -> Instant:
     """As a manifest is: made once, and by one."""
     now = clock.now()
-    part = folder / f"part-{os.getpid()}"
+    part = folder / f"part-{os.getpid()}-{tick}"  # of this tick alone: what is linked must not be written again
     part.write_text(str(int(now)), encoding="ascii")
     try:
         os.link(part, folder / f"{_TICK}{tick:06}")
