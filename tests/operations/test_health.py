@@ -312,3 +312,16 @@ def test_a_pause_is_no_time_in_which_a_watermark_stood() -> None:
     before = journal(NORMAL, world=world)
     world.run, world.restarts, world.now = "second", 1, world.now + 600 * SECOND
     assert [found for _, found in looks([*before, *journal(40, world=world)], since=NORMAL) if found] == []
+
+
+def test_keys_that_explode_are_found_also_where_a_flood_had_filled_the_state_before() -> None:
+    def explode_mildly(world: World) -> None:
+        world.random_keys = 0.4
+
+    world = World(Random(1))
+    records = [*journal(NORMAL, world=world), *journal(240, flood, world=world)]
+    world.partitions["1"].old, world.partitions["1"].rate = 0, 100
+    records += [*journal(150, world=world), *journal(60, explode_mildly, world=world)]
+    rows = [record["state"]["totals"]["rows"] for record in records]
+    assert 2.5 * max(rows[:NORMAL]) < rows[-1] < 2.5 * max(rows[:-60]), "it is much, and has been much before"
+    assert [each.rule for each in list(looks(records))[-1][1]] == ["key_explosion"]

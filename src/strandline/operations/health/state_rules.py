@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from statistics import median
 from typing import Final
 
 from strandline.model.time import Span
 from strandline.operations.health.finding import Finding
 from strandline.operations.health.time_rules import stuck_watermark
-from strandline.operations.health.watched import KNOWN, RECENT, Record, Watched, p95, share_of, span_of
+from strandline.operations.health.watched import KNOWN, RECENT, Record, Watched, share_of, span_of
 
 DAY: Final = Span.of("1d")
 GROWTH: Final = 0.05
@@ -51,15 +52,24 @@ def key_explosion(watched: Watched) -> Iterator[Finding]:
     if span_of(before) < KNOWN or len(minute) < 4 or watched.some_catch_up or any(stuck_watermark(watched)):
         return
     for stage in sorted(watched.newest["state"].keys() - {*watched.newest.get("endless", ())}):
-        usual, low = p95(_rows(record, stage) for record in before), _low(minute[3], stage)
-        born = share_of(low - _low(minute[0], stage), watched.booked(stage, "rows", chain(*minute[1:])))
-        if low > max(EXPLODED * usual, SOME) and born > 0:
+        usual = median(_rows(record, stage) for record in _at_pace(before, stage))
+        now = median(_rows(record, stage) for record in minute[3])
+        born = share_of(
+            _low(minute[3], stage) - _low(minute[0], stage), watched.booked(stage, "rows", chain(*minute[1:]))
+        )
+        if now > max(EXPLODED * usual, SOME) and born > 0:
             yield Finding(
                 rule="key_explosion", severity="critical", about=f"stage {stage}",
-                what=f"The keys of {stage} explode: its state has {low:,} rows, {usual:,.0f} is normal.",
+                what=f"The keys of {stage} explode: its state has {now:,.0f} rows, {usual:,.0f} is normal.",
                 cause=f"A row of input brings {born:.2f} new rows of state. Something that is always new (a request id, a time, a random value) has come into the key.",
                 fix="See which key columns have so many values, and key by fewer; or drop such rows with .where(...).",
             )  # fmt: skip
+
+
+def _at_pace(records: Sequence[Record], stage: str) -> Sequence[Record]:
+    """The ticks in which the stage's watermark was not far behind, for it: while one stands its windows stay, and keys are not to blame."""
+    lags = [record["now"] - record["watermarks"].get(stage, record["now"]) for record in records]
+    return [record for record, lag in zip(records, lags, strict=True) if lag <= 2 * median(lags)]
 
 
 def _quarter(watched: Watched) -> Span:
