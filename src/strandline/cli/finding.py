@@ -18,6 +18,9 @@ from strandline.model.flow import BEING_READ, Flow
 
 MEND: Final = "Mend that line; --debug shows how it came there."
 
+COMPLETING: Final = "_STRANDLINE_COMPLETE"
+"""What the shell sets when it only asks how a line may go on."""
+
 DEFAULT: Final = "flow.py"
 """The file that is meant where none is named: what `strandline init` makes."""
 
@@ -50,6 +53,8 @@ def the_only_state() -> str:
     found = sorted(each.parent for each in Path("state").glob("*/manifests"))
     if len(found) == 1:
         return str(found[0])
+    if COMPLETING in os.environ:  # the line is not whole yet
+        return ""
     if not found:
         raise WrongUse(
             "No state is named, and there is none in ./state.", fix="Say --state, as the flow was run with it."
