@@ -188,17 +188,18 @@ def written_at(function: Callable[..., Any], error: BaseException) -> str:
     """
     calls = traceback.extract_tb(error.__traceback__)
     code = getattr(inspect.unwrap(function), "__code__", None)
-    folder = "" if code is None else code.co_filename.rpartition("/")[0] + "/"
-    own = [
-        call
-        for call in calls
-        if code is not None
-        and (
-            call.filename == code.co_filename
-            or (call.filename.startswith(folder) and LIBRARIES not in call.filename[len(folder) :])
-        )
-    ]
+    own = [call for call in calls if code is not None and _lies_with(call.filename, code.co_filename)]
     if own or calls[1:]:
         call = (own or calls)[-1]  # the first call is that of whoever called the function
         return f"{call.filename}, line {call.lineno}"
     return "" if code is None else f"{code.co_filename}, line {code.co_firstlineno}"
+
+
+def _lies_with(file: str, own: str) -> bool:
+    """Whether a file is a user's own one, or lies beside or below it and is no library's.
+
+    >>> [_lies_with(file, "/shop/flow.py") for file in ("/shop/prices.py", "/shop/.venv/lib/python3.11/json.py", "/x.py")]
+    [True, False, False]
+    """
+    folder = own.rpartition("/")[0] + "/"
+    return file == own or (file.startswith(folder) and LIBRARIES not in file[len(folder) :])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from strandline.errors import CheckFailed, DescriptionError, OwnershipError, RunError
 from strandline.model import flow as model
-from strandline.model.options import Until, batch_interval_of, require_boolean
+from strandline.model.options import Until, batch_interval_of, require_boolean, require_count
 from strandline.model.sizes import KEYS, RATE
 from strandline.model.time import Span
 
@@ -84,12 +84,11 @@ class Flow(model.Flow):
             )
         if until not in get_args(Until):
             raise DescriptionError(f"until={until!r} is not known.", fix="Give 'forever', 'caught_up' or 'end'.")
-        most = (("max_rows_per_tick", max_rows_per_tick, 1), ("max_bytes_per_tick", max_bytes_per_tick, 1))
-        for name, value, least in (("restarts", restarts, 0), ("retain", retain, 2), *most):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise DescriptionError(
-                    f"{name}={value!r} is no number of them.", fix=f"Give a whole number from {least}."
-                )
+        require_count("restarts", restarts, least=0)
+        require_count("retain", retain, least=2)
+        for name, most in (("max_rows_per_tick", max_rows_per_tick), ("max_bytes_per_tick", max_bytes_per_tick)):
+            if most is not None:
+                require_count(name, most, least=1)
         if isinstance(drop, str) or not isinstance(drop, Sequence):
             raise DescriptionError(
                 f"drop={drop!r} is no list of names.", fix="Give a list, such as drop=['per_minute']."

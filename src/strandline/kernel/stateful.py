@@ -176,8 +176,9 @@ def hottest_keys(plan: AnyPlan, found: Input, count: int) -> Iterator[Hottest]:
         if plan.keys:
             new = found.table["new"].to_numpy()
             yield _hottest(only(found.table, plan.keys), found.table["hash"].to_numpy(), new, count)
-            keys, hashes = hashed_keys(plan.stage.keys, found.raw)
-            yield _hottest(keys, hashes, np.ones(len(hashes), np.int64), count)
+            if found.raw.height:
+                keys, hashes = hashed_keys(plan.stage.keys, found.raw)
+                yield _hottest(keys, hashes, np.ones(len(hashes), np.int64), count)
         return
     assert isinstance(plan, OperatorPlan), "rows are for operators"
     for port, (names, rows) in enumerate(zip(plan.keys, found.ports, strict=True)):

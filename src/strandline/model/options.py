@@ -35,6 +35,15 @@ def require_boolean(option: str, value: object) -> None:
         )
 
 
+def require_count(option: str, value: object, *, least: int) -> None:
+    """Refuse what is no whole number, or too small a one.
+
+    >>> require_count("retain", 10, least=2)
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise DescriptionError(f"{option}={value!r} is no number of them.", fix=f"Give a whole number from {least}.")
+
+
 def require_column(option: str, value: object) -> None:
     """Refuse what cannot be the name of a column; None is no column, and fine.
 

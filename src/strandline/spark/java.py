@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -44,7 +45,8 @@ def require_java(whose: str = "Spark") -> str:
     return found
 
 
+@cache
 def java_version(java: str) -> str:
-    """Which version a Java has; nothing if it does not say so."""
+    """Which version a Java has; nothing if it does not say so. It is started for that, so it is asked once."""
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     return told.split('"')[1] if '"' in told else ""

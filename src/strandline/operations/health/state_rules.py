@@ -69,7 +69,8 @@ def key_explosion(watched: Watched) -> Iterator[Finding]:
 def _at_pace(records: Sequence[Record], stage: str) -> Sequence[Record]:
     """The ticks in which the stage's watermark was not far behind, for it: while one stands its windows stay, and keys are not to blame."""
     lags = [record["now"] - record["watermarks"].get(stage, record["now"]) for record in records]
-    return [record for record, lag in zip(records, lags, strict=True) if lag <= 2 * median(lags)]
+    most = 2 * median(lags)
+    return [record for record, lag in zip(records, lags, strict=True) if lag <= most]
 
 
 def _quarter(watched: Watched) -> Span:
