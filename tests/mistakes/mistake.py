@@ -58,7 +58,7 @@ class Mistake:
         for name, text in {"flow.py": f"{BEGIN}{self.lines}\n{END}", **self.files}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
-        with self.around(folder), at_home_in(folder):
+        with at_home_in(folder), self.around(folder):  # where one comes from may be closed to others
             code, _, said = typed_afresh(self.command) if self.fresh else typed(self.command)
         return Told(code, settled(said, folder))
 
